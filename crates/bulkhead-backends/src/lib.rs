@@ -1,0 +1,1 @@
+//! The backends crate of Bulkhead.

@@ -1,0 +1,1 @@
+//! The guest crate of Bulkhead.

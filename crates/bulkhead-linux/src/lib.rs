@@ -1,0 +1,1 @@
+//! The linux crate of Bulkhead.

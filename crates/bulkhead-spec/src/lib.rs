@@ -1,0 +1,1 @@
+//! The spec crate of Bulkhead.
