@@ -1,1 +1,106 @@
-//! The backends crate of Bulkhead.
+//! Ways to build a sandbox.
+//!
+//! A backend is three verbs: [`Backend::create`], [`Sandbox::exec`], [`Process::wait`]. All that
+//! is the same for every backend (deadlines, output caps, records, retries) lives above, in
+//! `bulkhead-engine`, exactly once.
+//!
+//! Invariant: backends decide nothing. They take a [`Plan`] and build it, or they fail and leave
+//! nothing behind.
+
+mod error;
+mod finding;
+mod native;
+mod none;
+
+use bulkhead_policy::{ExecPlan, Plan};
+use bulkhead_spec::{Ending, Guarantees, Terminal, Usage};
+use rustix::process::Signal;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+pub use error::BackendError;
+pub use finding::{Finding, State};
+pub use native::Native;
+pub use none::Unwalled;
+
+/// Builds sandboxes of one kind.
+#[async_trait::async_trait]
+pub trait Backend: Send + Sync {
+    /// The name by which configuration and logs know it.
+    fn name(&self) -> &'static str;
+
+    /// Each promise, whether this host lets the backend keep it, and if not, why.
+    ///
+    /// Claim one only if the conformance suite proves it: whoever places a plan trusts this.
+    fn findings(&self) -> Vec<Finding>;
+
+    /// The promises that every sandbox from here keeps.
+    fn upholds(&self) -> Guarantees {
+        let upheld = |it: &Finding| matches!(it.state, State::Upheld { .. });
+        self.findings().into_iter().filter(upheld).map(|it| it.guarantee).collect()
+    }
+
+    /// Builds the sandbox of `plan`, under a name that is unique on this host.
+    ///
+    /// # Cancellation
+    /// Whatever was built when the future is dropped is torn down again.
+    async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError>;
+
+    /// Removes what a killed Bulkhead left on this host, and tells what it was.
+    async fn sweep(&self) -> Result<Vec<String>, BackendError>;
+
+    /// What would be built for `plan`, in lines for people; touches nothing.
+    fn describe(&self, plan: &Plan) -> Result<Vec<String>, BackendError>;
+}
+
+/// A room in which programs run. Dropping it without [`Sandbox::destroy`] is allowed and
+/// destroys it too.
+#[async_trait::async_trait]
+pub trait Sandbox: Send + Sync {
+    /// Starts a program.
+    async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError>;
+
+    /// What the sandbox has used until now.
+    fn usage(&self) -> Result<Usage, BackendError>;
+
+    /// Ends every program in the sandbox, now; the sandbox itself is still there to be asked.
+    async fn kill(&self) -> Result<(), BackendError>;
+
+    /// Ends every program in the sandbox and removes every trace of it.
+    ///
+    /// # Guarantees
+    /// After `Ok`, no process of the sandbox exists and nothing of it is left on the host.
+    async fn destroy(self: Box<Self>) -> Result<(), BackendError>;
+}
+
+/// A program that is running.
+#[async_trait::async_trait]
+pub trait Process: Send {
+    /// Its streams, to be taken once.
+    fn take_streams(&mut self) -> Option<Streams>;
+
+    /// Waits for its end. May be called again after it was cancelled.
+    async fn wait(&mut self) -> Result<Ending, BackendError>;
+
+    /// A hand on the program that outlives a call of `wait`.
+    fn handle(&self) -> Box<dyn ProcessHandle>;
+}
+
+/// What can be done to a program while somebody else waits for its end.
+#[async_trait::async_trait]
+pub trait ProcessHandle: Send + Sync {
+    /// Sends a signal to the program and its process group.
+    async fn signal(&self, signal: Signal) -> Result<(), BackendError>;
+
+    /// Tells its terminal a new size.
+    async fn resize(&self, terminal: Terminal) -> Result<(), BackendError>;
+}
+
+/// The streams of a program. One that runs on a terminal has no `stderr` of its own.
+pub struct Streams {
+    /// What it reads, if it reads.
+    pub stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    /// What it says.
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// What it complains about.
+    pub stderr: Option<Box<dyn AsyncRead + Send + Unpin>>,
+}

@@ -1,1 +1,22 @@
-//! The policy crate of Bulkhead.
+//! The one place where a wish becomes a permission.
+//!
+//! [`resolve`] turns a `Spec` into a [`Plan`]; [`Plan::admit`] turns an `Exec` into an
+//! [`ExecPlan`]. Both results have private fields and no `Deserialize`, so holding one is proof
+//! that the policy has spoken. Backends accept nothing else.
+//!
+//! Invariant: pure functions over values. No I/O, no clock, no async.
+
+mod admit;
+mod denial;
+mod environment;
+mod plan;
+mod policy;
+mod resolve;
+mod triggers;
+
+pub use denial::Denial;
+pub use environment::{may_inherit, safe_variables};
+pub use plan::{ExecPlan, Plan, Settled};
+pub use policy::Policy;
+pub use resolve::resolve;
+pub use triggers::{GIT_TRIGGERS, WORKSPACE_TRIGGERS, holds_secrets};

@@ -1,1 +1,43 @@
-//! The spec crate of Bulkhead.
+//! The words Bulkhead thinks in.
+//!
+//! A caller *asks* with a [`Spec`] (the room) and an [`Exec`] (what happens in it). Everything
+//! after that is somebody else's crate: `bulkhead-policy` decides, `bulkhead-backends` builds,
+//! `bulkhead-engine` runs and answers with an [`Outcome`].
+//!
+//! | word | meaning |
+//! |---|---|
+//! | [`Spec`] | a room as somebody asked for it; every omission means "the least" |
+//! | [`Exec`] | one program to run in it: argv, never a shell line |
+//! | [`Guarantee`] | one promise that a sandbox keeps towards its host |
+//! | [`Outcome`] | how a program ended, said by the thing that ended it |
+//! | [`Event`] | one line of what the ledger can say |
+//!
+//! Invariant: this crate is data. It opens no file, reads no clock and spawns nothing.
+
+mod bytes;
+mod cpus;
+mod duration;
+mod escape;
+mod event;
+mod exec;
+mod guarantee;
+mod limits;
+mod outcome;
+mod paths;
+mod secret;
+mod spec;
+
+pub use bytes::{Bytes, InvalidBytes};
+pub use cpus::{Cpus, InvalidCpus};
+pub use duration::{InvalidDuration, Span};
+pub use escape::{escape, escape_bytes};
+pub use event::Event;
+pub use exec::{Exec, Stdin, Terminal};
+pub use guarantee::{Guarantee, Guarantees, UnknownGuarantee};
+pub use limits::Limits;
+pub use outcome::{Ending, Outcome, Stream, Usage};
+pub use paths::{GuestPath, HostPath, InvalidPath};
+pub use secret::Secret;
+pub use spec::{
+    Access, EnvFiles, InvalidName, Mount, Network, Root, Spec, Syscalls, Walls, Workspace,
+};

@@ -1,0 +1,76 @@
+//! From a program that was asked for to one that may run.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+};
+
+use bulkhead_spec::{Exec, GuestPath, Span};
+
+use crate::{Denial, ExecPlan, Plan};
+
+/// Arguments and variables together; the kernel's own limit is of this order.
+const MOST_WORDS: usize = 1 << 20;
+
+impl Plan {
+    /// Decides whether `exec` may run in this sandbox.
+    pub fn admit(&self, exec: Exec) -> Result<ExecPlan, Denial> {
+        check_variables(&exec.env)?;
+        let mut env = self.env.clone();
+        env.extend(exec.env);
+        check_words(&exec.argv, &env)?;
+        let dir = exec.dir.unwrap_or_else(|| self.start());
+        if dir.as_path().starts_with("/proc") {
+            return Err(Denial::Dir(dir));
+        }
+        let timeout = match (exec.timeout, self.limits.timeout) {
+            (Some(asked), Some(ceiling)) if ceiling < asked => {
+                let (asked, ceiling) = (asked.to_string(), ceiling.to_string());
+                return Err(Denial::TooMuch { what: "time", asked, ceiling });
+            }
+            (asked, ceiling) => asked.or(ceiling),
+        };
+        Ok(ExecPlan {
+            argv: exec.argv,
+            dir,
+            env,
+            timeout: timeout.map(|Span(timeout)| timeout),
+            grace: exec.grace,
+            stdin: exec.stdin,
+            terminal: exec.terminal,
+        })
+    }
+
+    /// Where a program starts that does not say.
+    fn start(&self) -> GuestPath {
+        let workspace = self.workspace.as_ref().map(|it| it.dir.as_path().to_owned());
+        workspace
+            .and_then(|dir| GuestPath::try_from(dir).ok())
+            .unwrap_or_else(|| self.home.clone())
+    }
+}
+
+pub(crate) fn check_variables(env: &BTreeMap<OsString, OsString>) -> Result<(), Denial> {
+    let named = |name: &OsStr| !name.is_empty() && !name.as_encoded_bytes().contains(&b'=');
+    if env.keys().all(|name| named(name)) {
+        Ok(())
+    } else {
+        Err(Denial::Malformed("the name of a variable is empty or contains `=`"))
+    }
+}
+
+fn check_words(argv: &[OsString], env: &BTreeMap<OsString, OsString>) -> Result<(), Denial> {
+    if argv.first().is_none_or(|program| program.is_empty()) {
+        return Err(Denial::NoProgram);
+    }
+    let words = || argv.iter().chain(env.keys()).chain(env.values());
+    if words().any(|word| word.as_encoded_bytes().contains(&0)) {
+        return Err(Denial::Malformed("an argument or a variable contains a NUL byte"));
+    }
+    if MOST_WORDS < words().map(|word| word.len() + 1).sum() {
+        return Err(Denial::Malformed(
+            "the arguments and variables are longer than 1 MiB; pass large input in a file",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! What was decided.
+
+use std::{collections::BTreeMap, ffi::OsString, time::Duration};
+
+use bulkhead_spec::{
+    Guarantees, GuestPath, Limits, Mount, Network, Root, Stdin, Syscalls, Terminal, Workspace,
+    escape_bytes,
+};
+use serde::{Serialize, Serializer};
+
+use crate::resolve::guarantees_of;
+
+/// A sandbox that may be built, in full detail.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plan {
+    pub(crate) root: Root,
+    pub(crate) workspace: Option<Workspace>,
+    pub(crate) mounts: Vec<Mount>,
+    pub(crate) tmpfs: Vec<GuestPath>,
+    pub(crate) home: GuestPath,
+    pub(crate) network: Network,
+    #[serde(rename = "env_names", serialize_with = "names")]
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    pub(crate) syscalls: Syscalls,
+    pub(crate) limits: Limits,
+    pub(crate) require: Guarantees,
+    pub(crate) prefer: Guarantees,
+}
+
+/// A program that may be run in the sandbox of a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct ExecPlan {
+    #[serde(serialize_with = "words")]
+    pub(crate) argv: Vec<OsString>,
+    pub(crate) dir: GuestPath,
+    #[serde(rename = "env_names", serialize_with = "names")]
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) grace: Duration,
+    pub(crate) stdin: Stdin,
+    pub(crate) terminal: Option<Terminal>,
+}
+
+/// A plan as one backend can build it.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// The plan, without those default limits that the backend cannot hold.
+    pub plan: Plan,
+    /// The promises of those limits.
+    pub missing: Guarantees,
+}
+
+impl Plan {
+    /// The plan as a backend that upholds `upheld` can build it, or what it lacks.
+    ///
+    /// What was asked for is never given up; what only a default asked for is, and is listed.
+    pub fn settle(mut self, upheld: &Guarantees) -> Result<Settled, Guarantees> {
+        let lacking = self.require.missing_from(upheld);
+        if !lacking.is_empty() {
+            return Err(lacking);
+        }
+        let missing = self.prefer.missing_from(upheld);
+        self.limits = guarantees_of::held(self.limits, &missing);
+        self.prefer = self.prefer.shared_with(upheld);
+        Ok(Settled { plan: self, missing })
+    }
+
+    /// What the sandbox sees as `/`.
+    pub fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// The directory that is worked on.
+    pub fn workspace(&self) -> Option<&Workspace> {
+        self.workspace.as_ref()
+    }
+
+    /// Host directories and files to share.
+    pub fn mounts(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    /// Empty private directories.
+    pub fn tmpfs(&self) -> &[GuestPath] {
+        &self.tmpfs
+    }
+
+    /// The private home directory.
+    pub fn home(&self) -> &GuestPath {
+        &self.home
+    }
+
+    /// What the sandbox may talk to.
+    pub fn network(&self) -> Network {
+        self.network
+    }
+
+    /// Which system calls are let through.
+    pub fn syscalls(&self) -> Syscalls {
+        self.syscalls
+    }
+
+    /// The ceilings to hold.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What the backend that builds this must uphold.
+    pub fn require(&self) -> &Guarantees {
+        &self.require
+    }
+
+    /// What it should uphold besides, where it can.
+    pub fn prefer(&self) -> &Guarantees {
+        &self.prefer
+    }
+}
+
+impl ExecPlan {
+    /// The program and its arguments; there is at least the program.
+    pub fn argv(&self) -> &[OsString] {
+        &self.argv
+    }
+
+    /// Where it starts.
+    pub fn dir(&self) -> &GuestPath {
+        &self.dir
+    }
+
+    /// All of its variables.
+    pub fn env(&self) -> &BTreeMap<OsString, OsString> {
+        &self.env
+    }
+
+    /// When it is stopped, if ever.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// How long it may tidy up before it is killed.
+    pub fn grace(&self) -> Duration {
+        self.grace
+    }
+
+    /// What it reads.
+    pub fn stdin(&self) -> Stdin {
+        self.stdin
+    }
+
+    /// The terminal that it runs on.
+    pub fn terminal(&self) -> Option<Terminal> {
+        self.terminal
+    }
+}
+
+/// Values may be secrets, so only names are ever written down.
+fn names<S: Serializer>(env: &BTreeMap<OsString, OsString>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(env.keys().map(|name| escape_bytes(name.as_encoded_bytes())))
+}
+
+fn words<S: Serializer>(argv: &[OsString], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(argv.iter().map(|word| escape_bytes(word.as_encoded_bytes())))
+}

@@ -1,0 +1,70 @@
+//! The rules, as written by whoever owns the machine.
+
+use bulkhead_spec::{Guarantees, HostPath, Limits, Network};
+use serde::Serialize;
+
+/// The most that a sandbox may ask for.
+///
+/// Layers only narrow: [`Policy::narrowed_by`] can lower a ceiling or add a guarantee, never
+/// the reverse, so reading any one layer tells you the most that a sandbox can get.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Policy {
+    /// Ceilings; whoever set one insists that it is held.
+    pub ceiling: Limits,
+    /// What a sandbox gets where nobody said; held where the host can.
+    pub defaults: Limits,
+    /// The widest network.
+    pub network: Network,
+    /// Host directories under which mounts are allowed; `None` for all that are not dangerous.
+    pub mountable: Option<Vec<HostPath>>,
+    /// Promises that every sandbox must keep.
+    pub require: Guarantees,
+}
+
+impl Default for Policy {
+    /// No ceilings, no defaults: what a machine allows whose owner has said nothing.
+    fn default() -> Self {
+        Self {
+            ceiling: Limits::default(),
+            defaults: Limits::default(),
+            network: Network::Open,
+            mountable: None,
+            require: Guarantees::default(),
+        }
+    }
+}
+
+impl Policy {
+    /// The policy that allows only what both `self` and `other` allow.
+    #[must_use]
+    pub fn narrowed_by(self, other: Self) -> Self {
+        Self {
+            ceiling: self.ceiling.lowest(other.ceiling),
+            defaults: self.defaults.lowest(other.defaults),
+            network: self.network.min(other.network),
+            mountable: narrower(self.mountable, other.mountable),
+            require: self.require | other.require,
+        }
+    }
+
+    pub(crate) fn may_mount(&self, from: &HostPath) -> bool {
+        self.mountable.as_ref().is_none_or(|roots| roots.iter().any(|root| root.holds(from)))
+    }
+}
+
+/// The directories below a root of either list, as far as the other list allows them.
+fn narrower(one: Option<Vec<HostPath>>, other: Option<Vec<HostPath>>) -> Option<Vec<HostPath>> {
+    let (one, other) = match (one, other) {
+        (Some(one), Some(other)) => (one, other),
+        (roots, None) | (None, roots) => return roots,
+    };
+    let below = |inner: &[HostPath], outer: &[HostPath]| -> Vec<HostPath> {
+        let held = |dir: &&HostPath| outer.iter().any(|root| root.holds(dir));
+        inner.iter().filter(held).cloned().collect()
+    };
+    let mut both = below(&one, &other);
+    both.extend(below(&other, &one));
+    both.sort();
+    both.dedup();
+    Some(both)
+}

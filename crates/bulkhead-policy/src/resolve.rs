@@ -1,0 +1,73 @@
+//! From what was asked to what is allowed.
+
+pub(crate) mod guarantees_of;
+mod limits;
+mod mounts;
+
+use std::path::PathBuf;
+
+use bulkhead_spec::{
+    Guarantee::{
+        HostFilesHidden, HostTriggersProtected, NoNetwork, NoNewPrivileges, NothingSurvives,
+        SyscallsFiltered, UnprivilegedOnHost, WorkspaceOnlyWritable,
+    },
+    Guarantees, GuestPath, Network, Spec, Walls,
+};
+
+use crate::{Denial, Plan, Policy};
+
+/// Decides what a sandbox gets.
+///
+/// The plan is total: whatever the spec left open, the policy has filled in.
+pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
+    let limits = limits::resolve(spec.limits, policy)?;
+    mounts::check(&spec, policy)?;
+    if policy.network < spec.network {
+        return Err(Denial::Network { asked: spec.network, ceiling: policy.network });
+    }
+    crate::admit::check_variables(&spec.env)?;
+
+    let asked = guarantees_of::limits(&spec.limits.or(policy.ceiling));
+    let walls = match spec.walls {
+        Walls::Up => walls(spec.network),
+        Walls::Waived => Guarantees::default(),
+    };
+    let require = spec.require | policy.require.clone() | walls | asked;
+    let prefer = guarantees_of::limits(&limits).missing_from(&require);
+    let home = match spec.home {
+        Some(home) => home,
+        None => GuestPath::try_from(PathBuf::from("/home/sandbox"))
+            .map_err(|_| Denial::Malformed("the home directory is not a path"))?,
+    };
+    Ok(Plan {
+        root: spec.root,
+        workspace: spec.workspace,
+        mounts: spec.mounts,
+        tmpfs: spec.tmpfs,
+        home,
+        network: spec.network,
+        env: spec.env,
+        syscalls: spec.syscalls,
+        limits,
+        require,
+        prefer,
+    })
+}
+
+/// What every sandbox keeps unless its caller waived the walls by name.
+fn walls(network: Network) -> Guarantees {
+    let always = [
+        HostFilesHidden,
+        WorkspaceOnlyWritable,
+        HostTriggersProtected,
+        NothingSurvives,
+        NoNewPrivileges,
+        SyscallsFiltered,
+        UnprivilegedOnHost,
+    ];
+    let silent = match network {
+        Network::None => Some(NoNetwork),
+        Network::Open => None,
+    };
+    always.into_iter().chain(silent).collect()
+}

@@ -1,0 +1,46 @@
+//! One program to run.
+
+use std::{collections::BTreeMap, ffi::OsString, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{GuestPath, Span};
+
+/// A program to run in a sandbox.
+#[derive(Clone, Debug, Default)]
+pub struct Exec {
+    /// The program and its arguments: never a shell line.
+    pub argv: Vec<OsString>,
+    /// Where it starts; the workspace, else `/`, if not said.
+    pub dir: Option<GuestPath>,
+    /// Variables on top of the sandbox's.
+    pub env: BTreeMap<OsString, OsString>,
+    /// How long it may run; what the room allows if not said.
+    pub timeout: Option<Span>,
+    /// How long it may tidy up after it was asked to stop, before it is killed.
+    pub grace: Duration,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// The terminal that it runs on, if it is to have one.
+    pub terminal: Option<Terminal>,
+}
+
+/// What a program reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stdin {
+    /// Nothing: the end of file at once.
+    #[default]
+    Empty,
+    /// What the caller writes to it.
+    Piped,
+}
+
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terminal {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+}

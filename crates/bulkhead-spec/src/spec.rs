@@ -1,0 +1,134 @@
+//! A room as somebody asked for it.
+
+use std::{collections::BTreeMap, ffi::OsString};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Guarantees, GuestPath, HostPath, Limits};
+
+/// What a caller wants of a sandbox. The default asks for the least: the host's own programs
+/// read-only, no workspace, no network, no variables, the walls up.
+#[derive(Clone, Debug, Default)]
+pub struct Spec {
+    /// What the sandbox sees as `/`.
+    pub root: Root,
+    /// The directory that is worked on.
+    pub workspace: Option<Workspace>,
+    /// Further host directories and files to share.
+    pub mounts: Vec<Mount>,
+    /// Empty private directories, besides home and `/tmp`.
+    pub tmpfs: Vec<GuestPath>,
+    /// The private home directory; `/home/sandbox` if not said.
+    pub home: Option<GuestPath>,
+    /// Ceilings that the caller insists on.
+    pub limits: Limits,
+    /// What the sandbox may talk to.
+    pub network: Network,
+    /// Variables every program in the sandbox starts with.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Which system calls are let through.
+    pub syscalls: Syscalls,
+    /// Whether the walls are wanted.
+    pub walls: Walls,
+    /// Promises the caller insists on, beyond those the policy adds.
+    pub require: Guarantees,
+}
+
+/// Where the root filesystem comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Root {
+    /// The host's own programs and libraries, from an allow-list, read-only.
+    #[default]
+    Host,
+    /// A directory on the host that holds a root filesystem; it is never written to.
+    Directory(HostPath),
+}
+
+/// The directory that is worked on, seen inside at its own path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Workspace {
+    /// The directory, on both sides.
+    pub dir: HostPath,
+    /// What the sandbox may do with it.
+    pub access: Access,
+    /// What becomes of files that usually hold secrets.
+    pub env_files: EnvFiles,
+}
+
+/// What becomes of the `.env*` files of a workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EnvFiles {
+    /// They look empty.
+    #[default]
+    Hidden,
+    /// They are files like any other.
+    Shown,
+}
+
+/// One host directory or file, seen inside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mount {
+    /// What is shared.
+    pub from: HostPath,
+    /// Where the sandbox sees it.
+    pub to: GuestPath,
+    /// What the sandbox may do with it.
+    pub access: Access,
+}
+
+/// What may be done with a mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Look, do not touch.
+    #[default]
+    ReadOnly,
+    /// Changes reach the host.
+    ReadWrite,
+    /// Changes are seen inside only, and end with the sandbox.
+    Private,
+}
+
+/// What the sandbox may talk to.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// Nothing but itself.
+    #[default]
+    None,
+    /// Whatever the host can; nothing is filtered.
+    Open,
+}
+
+/// Which system calls are let through.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Syscalls {
+    /// What ordinary programs use.
+    #[default]
+    Standard,
+    /// What debuggers use as well: ptrace and its kin, within the sandbox.
+    Debug,
+}
+
+/// Whether the walls are wanted at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Walls {
+    /// Every wall that the policy knows is required.
+    #[default]
+    Up,
+    /// The caller said by name that no wall is wanted.
+    Waived,
+}
+
+/// A name that cannot be a variable's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` cannot be the name of a variable", crate::escape(.0))]
+pub struct InvalidName(pub String);
