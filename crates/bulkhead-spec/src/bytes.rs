@@ -33,7 +33,8 @@ fn parse(text: &str) -> Option<u64> {
         return whole.checked_mul(scale);
     }
     let (whole, fraction) = number.split_once('.')?;
-    if fraction.is_empty() || fraction.len() > 6 || fraction.contains('.') {
+    // There is no part of a byte: `1.5` was meant to have a unit.
+    if scale == 1 || fraction.is_empty() || fraction.len() > 6 || fraction.contains('.') {
         return None;
     }
     let whole = whole.parse::<u64>().ok()?.checked_mul(scale)?;
@@ -43,7 +44,7 @@ fn parse(text: &str) -> Option<u64> {
 }
 
 fn scale(unit: &str) -> Option<u64> {
-    if unit.is_empty() {
+    if matches!(unit, "" | "byte" | "bytes") {
         return Some(1);
     }
     UNITS.iter().find_map(|&(letter, scale)| {
@@ -56,6 +57,7 @@ fn scale(unit: &str) -> Option<u64> {
 impl fmt::Display for Bytes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, scale) = match self.0 {
+            1 => return out.write_str("1 byte"),
             0..1024 => return write!(out, "{} bytes", self.0),
             1024..0x10_0000 => ("KiB", 1_u64 << 10),
             0x10_0000..0x4000_0000 => ("MiB", 1 << 20),

@@ -26,8 +26,17 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
 }
 
 fn is_harmless(it: char) -> bool {
-    let reorders = matches!(it,
-        '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    !it.is_control() && !reorders
+    !it.is_control() && !is_unseen(it)
+}
+
+/// Characters that reorder or break a line, or that show as nothing at all: Unicode's
+/// `Bidi_Control` and `Default_Ignorable_Code_Point`, the line and paragraph separators, and the
+/// interlinear marks. Text can be hidden in each of them.
+fn is_unseen(it: char) -> bool {
+    matches!(it,
+        '\u{00ad}' | '\u{034f}' | '\u{061c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }

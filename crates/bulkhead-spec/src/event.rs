@@ -7,7 +7,6 @@ use crate::{Ending, Guarantees, Usage};
 /// One thing that happened, in the order of a sandbox's life.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Event {
     /// Somebody wants a program run.
     Asked {
