@@ -1,1 +1,3 @@
 //! The linux crate of Bulkhead.
+
+pub mod seccomp;

@@ -1,0 +1,6 @@
+//! The system-call filter: its table, its program, and the kernel's reading of both.
+
+mod attacks;
+mod program;
+mod table;
+mod work;
