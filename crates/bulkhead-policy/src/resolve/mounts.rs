@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bulkhead_spec::{GuestPath, HostPath, Spec};
+use bulkhead_spec::{GuestPath, HostPath, Root, Spec};
 
 use crate::{Denial, Policy};
 
@@ -14,6 +14,10 @@ const DANGEROUS: [&str; 6] = ["/", "/dev", "/proc", "/sys", "/run", "/var/run"];
 const RESERVED: [&str; 4] = ["/", "/dev", "/proc", "/sys"];
 
 pub(super) fn check(spec: &Spec, policy: &Policy) -> Result<(), Denial> {
+    match &spec.root {
+        Root::Host => {}
+        Root::Directory(dir) => check_source(dir, policy)?,
+    }
     if let Some(workspace) = &spec.workspace {
         check_source(&workspace.dir, policy)?;
         let seen = GuestPath::try_from(workspace.dir.as_path().to_owned())
