@@ -19,7 +19,8 @@ const SAFE: [&str; 11] = [
 ];
 
 /// Words that mark a value as a secret.
-const SECRET: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+const SECRET: [&str; 7] =
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"];
 
 /// Variables that make a program run code, or lead it to a socket of the host.
 const TREACHEROUS: [&str; 16] = [
@@ -40,7 +41,7 @@ const TREACHEROUS: [&str; 16] = [
     "CONTAINER_HOST",
     "KUBECONFIG",
 ];
-const TREACHEROUS_PREFIXES: [&str; 4] = ["LD_", "GIT_", "DBUS_", "GPG_"];
+const TREACHEROUS_PREFIXES: [&str; 5] = ["LD_", "GIT_", "DBUS_", "GPG_", "BASH_FUNC_"];
 
 /// The names that a sandbox starts with where the caller has them.
 pub fn safe_variables() -> &'static [&'static str] {

@@ -37,9 +37,12 @@ pub const GIT_TRIGGERS: &[&str] =
     &["hooks", "config", "config.worktree", "commondir", "info/attributes"];
 
 /// Whether a file of this name usually holds secrets: `.env` and its kin, but not their samples.
+///
+/// Case does not matter, because on some file systems it does not (CVE-2025-59944).
 pub fn holds_secrets(name: &[u8]) -> bool {
     let sample = [&b".example"[..], b".sample", b".template", b".dist"];
-    let Some(rest) = name.strip_prefix(b".env") else { return false };
-    let named = matches!(rest, [] | b"rc" | [b'.' | b'-' | b'_', ..]);
-    named && !sample.iter().any(|end| name.ends_with(end))
+    let lower = name.to_ascii_lowercase();
+    let Some(rest) = lower.strip_prefix(b".env") else { return false };
+    let named = matches!(rest, [] | b"rc" | [b'.' | b'-' | b'_' | b'~', ..]);
+    named && !sample.iter().any(|end| rest.ends_with(end))
 }
