@@ -7,7 +7,7 @@ use std::{
 
 use bulkhead_spec::{Exec, GuestPath, Span};
 
-use crate::{Denial, ExecPlan, Plan};
+use crate::{Denial, ExecPlan, Plan, resolve::limits};
 
 /// Arguments and variables together; the kernel's own limit is of this order.
 const MOST_WORDS: usize = 1 << 20;
@@ -23,19 +23,13 @@ impl Plan {
         if dir.as_path().starts_with("/proc") {
             return Err(Denial::Dir(dir));
         }
-        let timeout = match (exec.timeout, self.limits.timeout) {
-            (Some(asked), Some(ceiling)) if ceiling < asked => {
-                let (asked, ceiling) = (asked.to_string(), ceiling.to_string());
-                return Err(Denial::TooMuch { what: "time", asked, ceiling });
-            }
-            (asked, ceiling) => asked.or(ceiling),
-        };
+        let timeout = limits::timeout(exec.timeout, self.limits.timeout)?;
         Ok(ExecPlan {
             argv: exec.argv,
             dir,
             env,
-            timeout: timeout.map(|Span(timeout)| timeout),
-            grace: exec.grace,
+            timeout,
+            grace: Span(exec.grace),
             stdin: exec.stdin,
             terminal: exec.terminal,
         })

@@ -6,9 +6,9 @@ use bulkhead_spec::{GuestPath, HostPath, Network};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// More of something than the ceiling.
-    #[error("asked for {asked} of {what}, the ceiling is {ceiling}")]
+    #[error("asked for {asked} {what}, the ceiling is {ceiling}")]
     TooMuch {
-        /// What there is a ceiling on.
+        /// What there is a ceiling on, as it is said after a number.
         what: &'static str,
         /// What was asked for.
         asked: String,
@@ -16,12 +16,12 @@ pub enum Denial {
         ceiling: String,
     },
     /// Less of something than a sandbox can start with.
-    #[error("asked for {asked} of {what}, the least that a sandbox can start with is {least}")]
+    #[error("the limit on {what} is {limit}, a sandbox needs at least {least}")]
     TooLittle {
         /// What there must be enough of.
         what: &'static str,
-        /// What was asked for.
-        asked: String,
+        /// What the caller or the policy would have it get.
+        limit: String,
         /// What is needed.
         least: String,
     },

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
 use bulkhead_spec::{
-    Guarantees, GuestPath, Limits, Mount, Network, Root, Stdin, Syscalls, Terminal, Workspace,
-    escape_bytes,
+    Guarantees, GuestPath, Limits, Mount, Network, Root, Span, Stdin, Syscalls, Terminal,
+    Workspace, escape_bytes,
 };
 use serde::{Serialize, Serializer};
 
@@ -35,8 +35,8 @@ pub struct ExecPlan {
     pub(crate) dir: GuestPath,
     #[serde(rename = "env_names", serialize_with = "names")]
     pub(crate) env: BTreeMap<OsString, OsString>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) grace: Duration,
+    pub(crate) timeout: Option<Span>,
+    pub(crate) grace: Span,
     pub(crate) stdin: Stdin,
     pub(crate) terminal: Option<Terminal>,
 }
@@ -134,12 +134,12 @@ impl ExecPlan {
 
     /// When it is stopped, if ever.
     pub fn timeout(&self) -> Option<Duration> {
-        self.timeout
+        self.timeout.map(|Span(timeout)| timeout)
     }
 
     /// How long it may tidy up before it is killed.
     pub fn grace(&self) -> Duration {
-        self.grace
+        self.grace.0
     }
 
     /// What it reads.

@@ -1,5 +1,7 @@
 //! The rules, as written by whoever owns the machine.
 
+use std::collections::BTreeSet;
+
 use bulkhead_spec::{Guarantees, HostPath, Limits, Network};
 use serde::Serialize;
 
@@ -16,7 +18,7 @@ pub struct Policy {
     /// The widest network.
     pub network: Network,
     /// Host directories under which mounts are allowed; `None` for all that are not dangerous.
-    pub mountable: Option<Vec<HostPath>>,
+    pub mountable: Option<BTreeSet<HostPath>>,
     /// Promises that every sandbox must keep.
     pub require: Guarantees,
 }
@@ -52,19 +54,17 @@ impl Policy {
     }
 }
 
-/// The directories below a root of either list, as far as the other list allows them.
-fn narrower(one: Option<Vec<HostPath>>, other: Option<Vec<HostPath>>) -> Option<Vec<HostPath>> {
+/// The directories below a root of either set, as far as the other set allows them.
+fn narrower(
+    one: Option<BTreeSet<HostPath>>,
+    other: Option<BTreeSet<HostPath>>,
+) -> Option<BTreeSet<HostPath>> {
     let (one, other) = match (one, other) {
         (Some(one), Some(other)) => (one, other),
         (roots, None) | (None, roots) => return roots,
     };
-    let below = |inner: &[HostPath], outer: &[HostPath]| -> Vec<HostPath> {
-        let held = |dir: &&HostPath| outer.iter().any(|root| root.holds(dir));
-        inner.iter().filter(held).cloned().collect()
-    };
-    let mut both = below(&one, &other);
-    both.extend(below(&other, &one));
-    both.sort();
-    both.dedup();
-    Some(both)
+    let held =
+        |roots: &BTreeSet<HostPath>, dir: &HostPath| roots.iter().any(|root| root.holds(dir));
+    let in_both = |dir: &&HostPath| held(&one, dir) && held(&other, dir);
+    Some(one.union(&other).filter(in_both).cloned().collect())
 }

@@ -1,7 +1,7 @@
 //! From what was asked to what is allowed.
 
 pub(crate) mod guarantees_of;
-mod limits;
+pub(crate) mod limits;
 mod mounts;
 
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use crate::{GuestPath, Span};
 pub struct Exec {
     /// The program and its arguments: never a shell line.
     pub argv: Vec<OsString>,
-    /// Where it starts; the workspace, else `/`, if not said.
+    /// Where it starts; the workspace, else the home directory, if not said.
     pub dir: Option<GuestPath>,
     /// Variables on top of the sandbox's.
     pub env: BTreeMap<OsString, OsString>,
