@@ -1,3 +1,4 @@
 //! The linux crate of Bulkhead.
 
+pub mod cgroup;
 pub mod seccomp;

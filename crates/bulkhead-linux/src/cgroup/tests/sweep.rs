@@ -1,0 +1,102 @@
+//! What the dead leave is removed, what the living have is not.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::*;
+
+#[test]
+fn only_the_cgroup_of_a_supervisor_that_was_killed_is_swept() {
+    let ground = Ground::named("sweep");
+    let alive = ground.create("alive");
+    let child = Child::spawn(&alive, "sleep");
+    let owner = Child::outside(&format!("own {} dead", ground.cgroups.name));
+    let inside = || population(&ground.cgroups, "dead");
+    eventually("it is inhabited", || {
+        inside().len() == all_slots(&ground.cgroups).len() && inside().iter().all(|it| *it == 1)
+    });
+    assert_eq!(ground.cgroups.sweep(), Vec::<String>::new());
+    assert!(inside().iter().all(|it| *it == 1));
+
+    owner.kill();
+    owner.wait();
+    assert_eq!(ground.cgroups.sweep(), ["dead"]);
+    assert_eq!(left_of(&ground.cgroups, "dead"), Vec::<PathBuf>::new());
+    assert!(population(&ground.cgroups, "alive").iter().all(|it| *it == 1));
+    drop(alive);
+    assert_eq!(child.wait().terminating_signal(), Some(libc::SIGKILL));
+}
+
+#[test]
+fn cgroups_inside_a_dead_one_are_swept_with_it() {
+    everywhere("nested", |ground| {
+        // A first one makes whatever parents there have to be.
+        drop(ground.create("first"));
+        for slots in all_slots(&ground.cgroups) {
+            fs::create_dir_all(slots.path("dead").join("a/b")).unwrap();
+            fs::create_dir(slots.path("dead").join("c")).unwrap();
+        }
+        assert_eq!(ground.cgroups.sweep(), ["dead"]);
+        assert_eq!(left_of(&ground.cgroups, "dead"), Vec::<PathBuf>::new());
+    });
+}
+
+#[test]
+fn what_is_not_ours_is_not_swept() {
+    let ground = Ground::named("foreign");
+    drop(ground.create("first"));
+    let foreign = format!("{}x-y", ground.cgroups.name);
+    let parents: Vec<_> = ground.cgroups.v1.iter().map(|it| it.slots.parent()).collect();
+    for parent in &parents {
+        fs::create_dir(parent.join(&foreign)).unwrap();
+    }
+    assert_eq!(ground.cgroups.sweep(), Vec::<String>::new());
+    for parent in &parents {
+        fs::remove_dir(parent.join(&foreign)).unwrap();
+    }
+}
+
+#[test]
+fn sweepers_and_creators_do_not_disturb_each_other() {
+    everywhere("race", |ground| {
+        let cgroups = &ground.cgroups;
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let sweepers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        while !over.load(Ordering::Relaxed) {
+                            cgroups.sweep();
+                        }
+                    })
+                })
+                .collect();
+            let creators: Vec<_> = (0..2)
+                .map(|creator| scope.spawn(move || create_and_drop(cgroups, creator)))
+                .collect();
+            let results: Vec<_> =
+                creators.into_iter().map(thread::ScopedJoinHandle::join).collect();
+            over.store(true, Ordering::Relaxed);
+            for thread in sweepers {
+                thread.join().unwrap();
+            }
+            for result in results {
+                result.unwrap();
+            }
+        });
+    });
+}
+
+fn create_and_drop(cgroups: &Cgroups, creator: u32) {
+    for round in 0..150 {
+        let id = format!("{creator}-{round}");
+        let group = cgroups.create(&id, &ALL).unwrap();
+        for dir in group.dirs() {
+            // What we hold is what is there.
+            let held = rustix::fs::fstat(dir.as_fd()).unwrap().st_ino;
+            assert_eq!(rustix::fs::stat(dir.path()).unwrap().st_ino, held);
+        }
+        drop(group);
+        assert_eq!(left_of(cgroups, &id), Vec::<PathBuf>::new());
+    }
+}
