@@ -9,7 +9,6 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -123,9 +122,11 @@ impl Dir {
     }
 
     pub(super) fn read(&self, file: &str) -> Result<String, CgroupError> {
-        let failed = |source| CgroupError::Read { path: self.path.join(file), source };
-        let fd = self.open(file, OFlags::RDONLY).map_err(|it| failed(it.into()))?;
-        io::read_to_string(fs::File::from(fd)).map_err(failed)
+        let text = self.open(file, OFlags::RDONLY).and_then(|fd| read_all(&fd));
+        text.map_err(|errno| CgroupError::Read {
+            path: self.path.join(file),
+            source: errno.into(),
+        })
     }
 
     /// Removes the directory and the cgroups below it. Gone already is what we wanted.
@@ -186,6 +187,27 @@ pub(super) enum Claim {
     Absent,
 }
 
+/// The text of a file of a kernel filesystem, in as few calls as it takes: the kernel says that
+/// they are empty, so that `std::fs` begins with 32 bytes and doubles.
+pub(super) fn text_of(path: &Path) -> Result<String, Errno> {
+    let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    read_all(&fd)
+}
+
+fn read_all(fd: &OwnedFd) -> Result<String, Errno> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 8192];
+    loop {
+        let length = rustix::io::read(fd, &mut buffer)?;
+        if length == 0 {
+            break;
+        }
+        bytes.extend(buffer.get(..length).unwrap_or_default());
+    }
+    // A path that is not text cannot be found by what is read here, and so is not used.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// The names of the cgroups directly below `path`; none if it does not exist.
 pub(super) fn children(path: &Path) -> Vec<OsString> {
     let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
@@ -214,7 +236,7 @@ fn remove_tree(path: &Path) -> Result<(), Errno> {
 
 /// All processes in the cgroup `path` and below, as numbers of our own pid namespace.
 pub(super) fn processes(path: &Path) -> Vec<rustix::process::Pid> {
-    let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    let text = text_of(&path.join("cgroup.procs")).unwrap_or_default();
     // A process of a namespace that we do not see is listed as 0, which is not a pid.
     let mut all: Vec<_> = text
         .lines()

@@ -3,11 +3,11 @@
 //! Runs at every start, so it reads two files of `/proc` and asks for access rights; it changes
 //! nothing and starts nothing.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, FsWord};
 
+use super::dir::text_of;
 use super::parse::{self, Controller, Hierarchy, Mount};
 use super::{Cgroups, Delegation, Layout, v1, v2};
 
@@ -18,38 +18,31 @@ const CGROUP2_MAGIC: FsWord = 0x6367_7270;
 
 /// Looks at the hierarchies of this host; `name` is what our cgroups are called.
 pub(super) fn probe(name: &str) -> Cgroups {
-    // Lossy is fine: a path that cannot be read as text is then not found, and so not used.
-    let read = |path| fs::read(path).unwrap_or_default();
-    let (mountinfo, own) = (read("/proc/self/mountinfo"), read("/proc/self/cgroup"));
-    among(
-        &parse::mounts(&String::from_utf8_lossy(&mountinfo)),
-        &String::from_utf8_lossy(&own),
-        name,
-    )
+    let read = |path: &str| text_of(Path::new(path)).unwrap_or_default();
+    let mounts = parse::mounts(&read("/proc/self/mountinfo"));
+    among(&mounts, &read("/proc/self/cgroup"), name)
 }
 
 /// Chooses among these mounts; `own` is the text of `/proc/self/cgroup`.
 pub(super) fn among(mounts: &[Mount], own: &str, name: &str) -> Cgroups {
     let unified = mounts.iter().find(|it| it.hierarchy == Hierarchy::V2);
     let v2 = unified.map_or_else(Unified::default, |mount| look_at_v2(mount, own, name));
-    let mut legacy = Vec::new();
+    let mut legacy: Vec<v1::Tree> = Vec::new();
     let mut freezer = None;
     for mount in mounts {
         let Hierarchy::V1(controllers) = &mount.hierarchy else { continue };
-        let place = place(mount, own);
-        if !is_cgroup(&place, CGROUP_MAGIC) || !may_write(&place) {
+        let mut needed = controllers.clone();
+        needed.retain(|it| is_needed(*it, v2.tree.as_ref(), &legacy));
+        if needed.is_empty() {
             continue;
         }
-        if controllers.contains(&Controller::Freezer) && v2.tree.is_none() {
+        let Some(place) = place(mount, own).filter(|it| may_write(it)) else { continue };
+        if needed.contains(&Controller::Freezer) {
             freezer = Some(v1::Tree::at(&place, name, vec![Controller::Freezer]));
         }
-        let useful: Vec<_> = controllers
-            .iter()
-            .copied()
-            .filter(|it| is_needed(*it, v2.tree.as_ref(), &legacy))
-            .collect();
-        if !useful.is_empty() {
-            legacy.push(v1::Tree::at(&place, name, useful));
+        needed.retain(|it| *it != Controller::Freezer);
+        if !needed.is_empty() {
+            legacy.push(v1::Tree::at(&place, name, needed));
         }
     }
     Cgroups {
@@ -73,14 +66,20 @@ fn is_needed(it: Controller, v2: Option<&v2::Tree>, v1: &[v1::Tree]) -> bool {
         // Every v2 cgroup counts CPU time and can be frozen.
         Controller::CpuAccounting | Controller::Freezer => true,
     });
-    // A freezer has no place here at all: it is made at its first use.
-    it != Controller::Freezer && !elsewhere && !unified
+    !elsewhere && !unified
 }
 
-/// Our own cgroup, as seen through the mount; its root if that is not seen.
-fn place(mount: &Mount, own: &str) -> PathBuf {
-    let place = mount.place_of(parse::own(own, &mount.hierarchy).unwrap_or("/"));
-    if place.is_dir() { place } else { mount.point.clone() }
+/// Our own cgroup, as seen through the mount, or its root if that is not seen; nothing if
+/// something else is mounted over it.
+fn place(mount: &Mount, own: &str) -> Option<PathBuf> {
+    let magic = match mount.hierarchy {
+        Hierarchy::V1(_) => CGROUP_MAGIC,
+        Hierarchy::V2 => CGROUP2_MAGIC,
+    };
+    let is_cgroup =
+        |path: &PathBuf| rustix::fs::statfs(path).is_ok_and(|it| it.f_type == magic);
+    let own = mount.place_of(parse::own(own, &mount.hierarchy).unwrap_or("/"));
+    Some(own).filter(is_cgroup).or_else(|| Some(mount.point.clone()).filter(is_cgroup))
 }
 
 #[derive(Default)]
@@ -95,10 +94,7 @@ struct Unified {
 /// A cgroup with processes of its own cannot do that, so it is the nearest one from ours upwards
 /// that has none and has the most of the controllers; in the root both are possible.
 fn look_at_v2(mount: &Mount, own: &str, name: &str) -> Unified {
-    let own = place(mount, own);
-    if !is_cgroup(&own, CGROUP2_MAGIC) {
-        return Unified::default();
-    }
+    let Some(own) = place(mount, own) else { return Unified::default() };
     let mut best: Option<(&Path, Vec<Controller>)> = None;
     for cgroup in own.ancestors().take_while(|it| it.starts_with(&mount.point)) {
         // The right to write `cgroup.procs` here is what lets us start a process below: the
@@ -153,7 +149,7 @@ fn user_manager_offer(mount: &Mount) -> Option<Vec<Controller>> {
 const WANTED: [Controller; 3] = [Controller::Memory, Controller::Cpu, Controller::Pids];
 
 fn offered(cgroup: &Path) -> Vec<Controller> {
-    let text = fs::read_to_string(cgroup.join("cgroup.controllers")).unwrap_or_default();
+    let text = text_of(&cgroup.join("cgroup.controllers")).unwrap_or_default();
     let mut offered = Controller::listed(&text, ' ');
     offered.retain(|it| WANTED.contains(it));
     offered
@@ -169,17 +165,13 @@ fn can_hand_down(cgroup: &Path, own: &Path) -> bool {
     if !exists(&cgroup.join("cgroup.type")) {
         return true;
     }
-    cgroup != own && fs::read(cgroup.join("cgroup.procs")).is_ok_and(|it| it.is_empty())
+    cgroup != own && text_of(&cgroup.join("cgroup.procs")).is_ok_and(|it| it.is_empty())
 }
 
 /// Whether no process but this one is in the cgroup itself.
 fn is_alone_in(cgroup: &Path) -> bool {
-    let text = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let text = text_of(&cgroup.join("cgroup.procs")).unwrap_or_default();
     text.trim() == std::process::id().to_string()
-}
-
-fn is_cgroup(path: &Path, magic: FsWord) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|it| it.f_type == magic)
 }
 
 /// Whether the kernel would let us write there; it says no as well on a read-only mount.

@@ -2,7 +2,6 @@
 //!
 //! Apart from the rest so that it can go when the last kernel with it has gone.
 
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::dir::{Dir, Gauge, Slots};
+use super::dir::{Dir, Gauge, Slots, text_of};
 use super::error::CgroupError;
 use super::group::{Frozen, PERIOD_MICROS, Usage, quota_micros};
 use super::parse::Controller;
@@ -127,8 +126,7 @@ impl Group {
     }
 
     fn is_held_tighter_above(&self, quota: u64) -> bool {
-        let number =
-            |path: &Path| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
+        let number = |path: &Path| -> Option<u64> { text_of(path).ok()?.trim().parse().ok() };
         self.dir.path().ancestors().skip(1).any(|around| {
             // An unlimited one says -1, which is no `u64`.
             let above = number(&around.join("cpu.cfs_quota_us"));

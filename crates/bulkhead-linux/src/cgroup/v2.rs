@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::dir::{Dir, Gauge, Slots, keyed};
+use super::dir::{Dir, Gauge, Slots, keyed, text_of};
 use super::error::CgroupError;
 use super::group::{Frozen, PERIOD_MICROS, Usage, quota_micros};
 use super::parse::Controller;
@@ -55,8 +55,9 @@ impl Tree {
 /// Gives the controllers of `cgroup` to its children, as far as they do not have them.
 pub(super) fn hand_down(cgroup: &Path, controllers: &[Controller]) -> Result<(), CgroupError> {
     let path = cgroup.join("cgroup.subtree_control");
-    let given = fs::read_to_string(&path).map(|it| Controller::listed(&it, ' '));
-    let given = given.map_err(|source| CgroupError::Read { path: path.clone(), source })?;
+    let given = text_of(&path).map(|it| Controller::listed(&it, ' '));
+    let given = given
+        .map_err(|errno| CgroupError::Read { path: path.clone(), source: errno.into() })?;
     let missing: Vec<_> = controllers
         .iter()
         .filter(|it| !given.contains(it))
@@ -228,5 +229,5 @@ impl Group {
 
 /// Whether this host swaps at all: the first line of `/proc/swaps` is its heading.
 fn has_swap() -> bool {
-    fs::read_to_string("/proc/swaps").is_ok_and(|it| it.lines().nth(1).is_some())
+    text_of(Path::new("/proc/swaps")).is_ok_and(|it| it.lines().nth(1).is_some())
 }
