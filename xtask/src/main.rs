@@ -1,2 +1,45 @@
-//! Chores of the project.
-fn main() {}
+//! Chores of the project: what is run by hand or by CI and never shipped.
+
+mod account;
+mod bench;
+mod leaks;
+mod print;
+mod processes;
+mod programs;
+mod scratch;
+mod specification;
+mod trouble;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::bench::BenchCommand;
+
+/// Chores of the Bulkhead project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Measure Bulkhead against its peers and against what SPECIFICATION.md promises.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Chore::Bench(command) => bench::run(command),
+    };
+    match done {
+        Ok(code) => code,
+        Err(trouble) => {
+            print::trouble(&trouble);
+            ExitCode::FAILURE
+        }
+    }
+}
