@@ -10,6 +10,7 @@ mod ipc;
 #[cfg_attr(not(target_arch = "x86_64"), path = "table/no_legacy.rs")]
 mod legacy;
 mod memory;
+mod modes;
 mod processes;
 mod refused;
 mod sockets;
@@ -53,7 +54,7 @@ const REFUSE: Action = Action::Always(Verdict::Refuse(Errno::NotPermitted));
 const ABSENT: Action = Action::Always(Verdict::Refuse(Errno::NotImplemented));
 
 /// The tables of a profile, in the order in which they are best read.
-pub(super) fn tables(profile: Profile) -> [&'static [Rule]; 18] {
+pub(super) fn tables(profile: Profile) -> [&'static [Rule]; 19] {
     let (traced, inspected) = match profile {
         Profile::Standard => (tracing::STANDARD, tracing::STANDARD_INSPECTED),
         Profile::Debug => (tracing::DEBUG, tracing::DEBUG_INSPECTED),
@@ -62,6 +63,7 @@ pub(super) fn tables(profile: Profile) -> [&'static [Rule]; 18] {
         files::DATA,
         files::NAMES,
         files::INSPECTED,
+        modes::INSPECTED,
         memory::ALLOWED,
         processes::ALLOWED,
         processes::INSPECTED,

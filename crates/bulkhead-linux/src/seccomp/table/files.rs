@@ -1,4 +1,4 @@
-//! Files: their bytes, their names, and the two calls whose arguments decide.
+//! Files: their bytes, their names, and the one call whose request decides.
 
 use super::super::rule::{Action, Check, Clause, Errno, Rule, Verdict};
 use super::{rule, rules};
@@ -10,8 +10,6 @@ pub(super) const DATA: &[Rule] = rules! {
     SYS_write: "Writes a file.";
     SYS_close: "Closes a file.";
     SYS_close_range: "Closes many files; shells and runtimes do so before exec.";
-    SYS_openat: "Opens a file; mounts and Landlock say which.";
-    SYS_openat2: "Opens a file with limits on how its path resolves.";
     SYS_lseek: "Moves in a file.";
     SYS_pread64: "Reads at a position.";
     SYS_pwrite64: "Writes at a position.";
@@ -76,16 +74,12 @@ pub(super) const NAMES: &[Rule] = rules! {
     SYS_getcwd: "Asks for the current directory.";
     SYS_chdir: "Changes the current directory.";
     SYS_fchdir: "Changes the current directory to an open one.";
-    SYS_mkdirat: "Makes a directory.";
     SYS_unlinkat: "Removes a file or a directory.";
     SYS_renameat: "Renames a file.";
     SYS_renameat2: "Renames a file with flags.";
     SYS_linkat: "Makes a hard link, within one mount.";
     SYS_symlinkat: "Makes a symbolic link.";
     SYS_umask: "Sets the mode mask of new files.";
-    SYS_fchmod: "Sets the mode of an open file.";
-    SYS_fchmodat: "Sets a mode; mounts are nosuid.";
-    SYS_fchmodat2: "The same with flags.";
     SYS_fchown: "Gives an open file away, as far as the ids of the sandbox reach.";
     SYS_fchownat: "Gives a file away, as far as the ids of the sandbox reach.";
     SYS_utimensat: "Sets a file's times; make and tar need it.";
@@ -108,27 +102,12 @@ pub(super) const NAMES: &[Rule] = rules! {
     SYS_file_getattr: "Reads a file's flags, as lsattr does.";
 };
 
-/// Calls that are good or bad by what they are given.
-pub(super) const INSPECTED: &[Rule] = &[
-    rule!(SYS_ioctl, IOCTL, "Terminals need it; some requests type for others or administer."),
-    rule!(SYS_mknodat, MKNODAT, "Makes files, FIFOs and sockets; no device nodes."),
-];
-
-/// `mknodat` has the mode as its third argument.
-const MKNODAT: Action = Action::ByArguments {
-    clauses: &[Clause {
-        checks: &[Check::bits(2, FILE_TYPE, WITHOUT_DEVICE)],
-        verdict: Verdict::Allow,
-    }],
-    otherwise: Verdict::Refuse(Errno::NotPermitted),
-};
-
-/// The bits of a mode that say what is made.
-pub(super) const FILE_TYPE: u64 = libc::S_IFMT as u64;
-
-/// What `mknod` may make: a file (0 says so too), a FIFO, a socket.
-pub(super) const WITHOUT_DEVICE: &[u64] =
-    &[0, libc::S_IFREG as u64, libc::S_IFIFO as u64, libc::S_IFSOCK as u64];
+/// What is good or bad by what it is given.
+pub(super) const INSPECTED: &[Rule] = &[rule!(
+    SYS_ioctl,
+    IOCTL,
+    "Terminals need it; some requests type for others or administer."
+)];
 
 /// The kernel takes the request as 32 bits.
 const IOCTL: Action = Action::ByArguments {

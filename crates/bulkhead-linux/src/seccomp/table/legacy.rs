@@ -1,26 +1,22 @@
 //! Calls that only `x86_64` has: the first generation, and what is about the processor.
 
-use super::super::rule::{Action, Check, Clause, Errno, Rule, Verdict};
-use super::files::{FILE_TYPE, WITHOUT_DEVICE};
+use super::super::rule::Rule;
+use super::modes::{MKNOD_SECOND, MODE_SECOND, OPEN};
 use super::{rule, rules};
 
 /// Older spellings of allowed calls; static and older programs still use them.
 pub(super) const ALLOWED: &[Rule] = rules! {
     ALLOW;
-    SYS_open: "As openat.";
-    SYS_creat: "As openat.";
     SYS_stat: "As newfstatat.";
     SYS_lstat: "As newfstatat.";
     SYS_access: "As faccessat.";
     SYS_readlink: "As readlinkat.";
     SYS_getdents: "As getdents64.";
-    SYS_mkdir: "As mkdirat.";
     SYS_rmdir: "As unlinkat.";
     SYS_unlink: "As unlinkat.";
     SYS_rename: "As renameat.";
     SYS_link: "As linkat.";
     SYS_symlink: "As symlinkat.";
-    SYS_chmod: "As fchmodat.";
     SYS_chown: "As fchownat.";
     SYS_lchown: "As fchownat.";
     SYS_utime: "As utimensat.";
@@ -46,18 +42,14 @@ pub(super) const ALLOWED: &[Rule] = rules! {
     SYS_uprobe: "The kernel puts it where the host probes; elsewhere it faults.";
 };
 
-/// The one that its arguments decide.
-pub(super) const INSPECTED: &[Rule] =
-    &[rule!(SYS_mknod, MKNOD, "Makes files, FIFOs and sockets; no device nodes.")];
-
-/// `mknod` has the mode as its second argument.
-const MKNOD: Action = Action::ByArguments {
-    clauses: &[Clause {
-        checks: &[Check::bits(1, FILE_TYPE, WITHOUT_DEVICE)],
-        verdict: Verdict::Allow,
-    }],
-    otherwise: Verdict::Refuse(Errno::NotPermitted),
-};
+/// Older spellings of calls that give a file its mode.
+pub(super) const INSPECTED: &[Rule] = &[
+    rule!(SYS_open, OPEN, "As openat."),
+    rule!(SYS_creat, MODE_SECOND, "As openat, to make a file."),
+    rule!(SYS_mkdir, MODE_SECOND, "As mkdirat."),
+    rule!(SYS_mknod, MKNOD_SECOND, "As mknodat."),
+    rule!(SYS_chmod, MODE_SECOND, "As fchmodat."),
+];
 
 /// What is about the processor, or has no implementation any more.
 pub(super) const REFUSED: &[Rule] = rules! {

@@ -9,6 +9,7 @@ use super::rules;
 pub(super) const ABSENT: &[Rule] = rules! {
     ABSENT;
     SYS_clone3: "Its flags are behind a pointer, where no filter sees them; clone does.";
+    SYS_openat2: "Its mode is behind a pointer, where no filter sees a set-ID bit; openat's is not.";
     SYS_io_uring_setup: "Performs other calls without asking this filter.";
     SYS_io_uring_enter: "Performs other calls without asking this filter.";
     SYS_io_uring_register: "Performs other calls without asking this filter.";

@@ -25,12 +25,16 @@ fn reference(profile: Profile, number: u32, args: [u64; 6]) -> Verdict {
     }
 }
 
-/// Values at which the answer to the rule may change: those it names, and their neighbours.
-fn boundaries(rule: Option<&Rule>) -> Vec<u64> {
-    let mut values = vec![0, 1, u64::from(u32::MAX), 1 << 32, u64::MAX];
+/// Values of an argument at which the answer to the rule may change: those it names, each end of
+/// its masks, and their neighbours.
+fn boundaries(rule: Option<&Rule>, argument: u8) -> Vec<u64> {
+    let mut values = vec![0, u64::MAX];
     if let Some(Action::ByArguments { clauses, otherwise: _ }) = rule.map(|rule| rule.action) {
-        for check in clauses.iter().flat_map(|clause| clause.checks) {
-            values.extend([check.mask, !check.mask]);
+        let checks = clauses.iter().flat_map(|clause| clause.checks);
+        for check in checks.filter(|check| check.argument == argument) {
+            let (lowest, highest) = (1 << check.mask.trailing_zeros(), 1 << check.mask.ilog2());
+            values.extend([check.mask, !check.mask, lowest, highest]);
+            values.extend([1, u64::from(u32::MAX), 1 << 32]);
             for value in check.values {
                 values.extend([*value, value ^ 1, value | 1 << 32, value | 1 << 63]);
             }
@@ -43,15 +47,21 @@ fn boundaries(rule: Option<&Rule>) -> Vec<u64> {
 
 fn assert_same(profile: Profile, filter: &Filter, number: u32) {
     let rule = rules(profile).find(|rule| rule.number == number);
-    let values = boundaries(rule);
-    for first in &values {
-        for second in &values {
-            for third in &values {
-                let args = [*first, *second, *third, 0, 0, 0];
-                let got = filter.verdict(Arch::NATIVE, number, args);
-                assert_eq!(got, reference(profile, number, args), "{rule:?} with {args:x?}");
-            }
-        }
+    let mut calls = vec![[0; 6]];
+    for argument in 0..4 {
+        let values = boundaries(rule, argument);
+        let with = |args: [u64; 6]| {
+            values.iter().map(move |value| {
+                let mut args = args;
+                args[usize::from(argument)] = *value;
+                args
+            })
+        };
+        calls = calls.into_iter().flat_map(with).collect();
+    }
+    for args in calls {
+        let got = filter.verdict(Arch::NATIVE, number, args);
+        assert_eq!(got, reference(profile, number, args), "{rule:?} with {args:x?}");
     }
 }
 
@@ -178,6 +188,33 @@ fn no_device_node_can_be_made() {
     }
     for harmless in [0o666, 0o100_666, 0o010_666, 0o140_666] {
         check("mknodat", [0, 0, harmless], Verdict::Allow);
+    }
+}
+
+#[test]
+fn only_a_call_that_makes_a_file_is_judged_by_its_mode() {
+    let number = number_of("openat");
+    let answer = |flags, mode| {
+        verdict(Profile::Standard, Arch::NATIVE, number, [0, 0, flags, mode, 0, 0])
+    };
+    let (create, tmpfile, directory) = (0o100, 0o20_000_000, libc::O_DIRECTORY as u64);
+    for set_id in [0o2000, 0o4000, 0o6000, 0o104_755, u64::MAX] {
+        for makes in [create, tmpfile, tmpfile | directory, create | 2, create | 1 << 32] {
+            assert_eq!(answer(makes, set_id), EPERM, "{makes:o} {set_id:o}");
+            assert_eq!(answer(makes, set_id & !0o6000), Verdict::Allow, "{makes:o} {set_id:o}");
+        }
+        for opens in [0, 2, directory, !(create | tmpfile)] {
+            assert_eq!(answer(opens, set_id), Verdict::Allow, "{opens:o} {set_id:o}");
+        }
+    }
+}
+
+#[test]
+fn no_node_is_made_set_id() {
+    for kind in [0, 0o100_000, 0o010_000, 0o140_000] {
+        check("mknodat", [0, 0, kind | 0o1777], Verdict::Allow);
+        check("mknodat", [0, 0, kind | 0o4755], EPERM);
+        check("mknodat", [0, 0, kind | 0o2755], EPERM);
     }
 }
 
