@@ -52,6 +52,13 @@ impl Processes {
         self.iter().map(|it| it.identity).collect()
     }
 
+    /// Those that can still do something. An ended process that only waits for the machine's
+    /// first process to take note of it cannot, and when that happens is not ours to promise.
+    pub(crate) fn alive(&self) -> BTreeSet<Identity> {
+        let left_to_init = |it: &Process| it.ended && it.parent == 1;
+        self.iter().filter(|it| !left_to_init(it)).map(|it| it.identity).collect()
+    }
+
     /// The process itself and everything that it started and that is still its descendant.
     pub(crate) fn tree_of(&self, root: u32) -> Vec<&Process> {
         let mut tree: Vec<&Process> = self.get(root).into_iter().collect();

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &DensityArgs) -> Result<ExitCode, Trouble> {
 
 /// Where a sandbox could leave a file: its state, the workspace, and the places of the system.
 fn watched(scratch: &Scratch) -> Vec<PathBuf> {
-    let system = ["/run/bulkhead", "/var/lib/bulkhead", "/dev/shm", "/run/netns"];
+    let system = ["/run/bulkhead", "/var/lib/bulkhead", "/run/netns"];
     system.into_iter().map(PathBuf::from).chain([scratch.path().to_owned()]).collect()
 }
 

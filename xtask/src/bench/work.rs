@@ -5,7 +5,6 @@ mod room;
 
 use std::fmt;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -17,7 +16,7 @@ use crate::bench::shuffle::Shuffle;
 use crate::bench::stats::{self, Summary};
 use crate::bench::table::Table;
 use crate::bench::work::jobs::Job;
-use crate::bench::work::room::{Room, Side};
+use crate::bench::work::room::{Cost, Room, Side};
 use crate::print;
 use crate::specification::Measured;
 use crate::trouble::Trouble;
@@ -51,6 +50,8 @@ struct Compared {
     name: &'static str,
     host: Option<Summary>,
     inside: Option<Summary>,
+    host_cpu: Option<Summary>,
+    inside_cpu: Option<Summary>,
     /// Why there is no ratio.
     note: String,
 }
@@ -92,8 +93,8 @@ fn compare(
     runs: u32,
     order: &mut Shuffle,
 ) -> Result<Compared, Trouble> {
-    let mut host: Vec<Duration> = Vec::new();
-    let mut inside: Vec<Duration> = Vec::new();
+    let mut host: Vec<Cost> = Vec::new();
+    let mut inside: Vec<Cost> = Vec::new();
     let mut note = String::new();
     // The first round fills caches and shows whether the job works at all.
     for round in 0..=runs {
@@ -102,9 +103,9 @@ fn compare(
         for side in sides {
             match room.perform(job, side)? {
                 Ok(_) if round == 0 => {}
-                Ok(took) => match side {
-                    Side::Host => host.push(took),
-                    Side::Inside => inside.push(took),
+                Ok(cost) => match side {
+                    Side::Host => host.push(cost),
+                    Side::Inside => inside.push(cost),
                 },
                 Err(reason) => note = format!("fails {side}: {reason}"),
             }
@@ -114,10 +115,15 @@ fn compare(
             break;
         }
     }
+    let wall =
+        |costs: &[Cost]| Summary::of(&costs.iter().map(|it| it.wall).collect::<Vec<_>>());
+    let cpu = |costs: &[Cost]| Summary::of(&costs.iter().map(|it| it.cpu).collect::<Vec<_>>());
     Ok(Compared {
         name: job.name,
-        host: Summary::of(&host),
-        inside: Summary::of(&inside),
+        host: wall(&host),
+        inside: wall(&inside),
+        host_cpu: cpu(&host),
+        inside_cpu: cpu(&inside),
         note,
     })
 }
@@ -138,6 +144,7 @@ impl fmt::Display for Results {
             "inside p50 ms",
             "ratio",
             "ratio of min",
+            "ratio of CPU",
             "note",
         ]);
         let number = |value: Option<f64>, places: usize| match value {
@@ -146,6 +153,8 @@ impl fmt::Display for Results {
         };
         for job in &self.jobs {
             let best = job.inside.zip(job.host).map(|(inside, host)| inside.min / host.min);
+            let cpu =
+                job.inside_cpu.zip(job.host_cpu).map(|(inside, host)| inside.p50 / host.p50);
             table.row([
                 job.name.to_owned(),
                 job.host.map_or(0, |it| it.runs).to_string(),
@@ -153,6 +162,7 @@ impl fmt::Display for Results {
                 number(job.inside.map(|it| it.p50), 0),
                 number(job.ratio(), 3),
                 number(best, 3),
+                number(cpu, 3),
                 job.note.clone(),
             ]);
         }

@@ -17,8 +17,10 @@ use crate::programs;
 use crate::scratch::Scratch;
 use crate::trouble::{OrTrouble, Trouble};
 
-/// How long all of them together may take to start, or to end.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// How long all of them together may take to start.
+const TO_START: Duration = Duration::from_mins(2);
+/// How long they may take to end before we go on and list what is left.
+const TO_END: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The name of the program that idles, as the kernel shows it.
@@ -34,7 +36,7 @@ pub(super) struct Crowd {
     messages_at: PathBuf,
 }
 
-/// Those that run. `Drop` kills the supervisors that were not ended.
+/// Those that run. `Drop` kills whatever of them did not end.
 pub(super) struct Idle {
     supervisors: Vec<Child>,
     took_to_start: Duration,
@@ -91,7 +93,7 @@ impl Crowd {
                     self.last_message()
                 )));
             }
-            if before.elapsed() > PATIENCE {
+            if before.elapsed() > TO_START {
                 return Err(Trouble::new(format!(
                     "not all of {count} run: {}",
                     self.last_message()
@@ -179,32 +181,26 @@ impl Idle {
         })
     }
 
-    /// Asks every supervisor to end and waits until no process of any sandbox exists.
+    /// Asks every supervisor to end and waits until no process of any sandbox exists, or until
+    /// it is clear that some will stay.
     pub(super) fn end(&mut self) -> Result<Duration, Trouble> {
         let before = Instant::now();
         for child in &self.supervisors {
-            let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            let pid = pid.ok_or_else(|| Trouble::new("a process has no number"))?;
-            kill_process(pid, Signal::TERM)
-                .or_trouble(|| format!("could not signal sandbox {pid:?}"))?;
+            signal(child.id(), Signal::TERM)?;
         }
         for child in &mut self.supervisors {
-            wait_until(child, before + PATIENCE)?;
+            wait_until(child, before + TO_END)?;
         }
-        self.supervisors.clear();
-        loop {
-            let alive = Processes::now()?.identities();
-            let left = self.members.intersection(&alive).count();
-            if left == 0 {
-                return Ok(before.elapsed());
-            }
-            if before.elapsed() > PATIENCE {
-                return Err(Trouble::new(format!(
-                    "{left} processes outlive their supervisors"
-                )));
-            }
+        while !self.left()?.is_empty() && before.elapsed() < TO_END {
             thread::sleep(PAUSE);
         }
+        Ok(before.elapsed())
+    }
+
+    /// The processes of the sandboxes that still exist.
+    fn left(&self) -> Result<Vec<Identity>, Trouble> {
+        let alive = Processes::now()?.alive();
+        Ok(self.members.intersection(&alive).copied().collect())
     }
 }
 
@@ -214,18 +210,25 @@ impl Drop for Idle {
             drop(child.kill());
             drop(child.wait());
         }
+        for process in self.left().unwrap_or_default() {
+            drop(signal(process.pid, Signal::KILL));
+        }
     }
 }
 
+/// Reaps a supervisor; one that does not end by itself is left to `Drop`.
 fn wait_until(child: &mut Child, deadline: Instant) -> Result<(), Trouble> {
     let unknown = || "could not ask for a sandbox".to_owned();
-    while child.try_wait().or_trouble(unknown)?.is_none() {
-        if Instant::now() > deadline {
-            return Err(Trouble::new(format!("sandbox {} does not end", child.id())));
-        }
+    while child.try_wait().or_trouble(unknown)?.is_none() && Instant::now() < deadline {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
+}
+
+fn signal(pid: u32, signal: Signal) -> Result<(), Trouble> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| Trouble::new(format!("{pid} is not a process")))?;
+    kill_process(number, signal).or_trouble(|| format!("could not signal process {pid}"))
 }
 
 fn weight(process: &Process) -> Result<u64, Trouble> {

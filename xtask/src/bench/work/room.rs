@@ -28,6 +28,14 @@ impl fmt::Display for Side {
     }
 }
 
+/// What a job took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    pub(super) wall: Duration,
+    /// Processor time, which neighbours on the machine disturb less.
+    pub(super) cpu: Duration,
+}
+
 /// Both sides work in the same directory, which is made anew for each turn.
 pub(super) struct Room {
     bulkhead: PathBuf,
@@ -44,12 +52,12 @@ impl Room {
         Ok(Self { bulkhead, workspace: scratch.path().join("work"), state, _scratch: scratch })
     }
 
-    /// How long the job took, or why it failed. Only the job itself is timed.
+    /// What the job took, or why it failed. Only the job itself counts.
     pub(super) fn perform(
         &self,
         job: &Job,
         side: Side,
-    ) -> Result<Result<Duration, String>, Trouble> {
+    ) -> Result<Result<Cost, String>, Trouble> {
         let unmade = || format!("could not prepare `{}`", job.name);
         if self.workspace.exists() {
             fs::remove_dir_all(&self.workspace).or_trouble(unmade)?;
@@ -64,13 +72,15 @@ impl Room {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(messages.try_clone().or_trouble(unmade)?);
 
+        let cpu_before = cpu_of_children();
         let before = Instant::now();
         let status =
             command.status().or_trouble(|| format!("could not start `{}`", job.name))?;
-        let took = before.elapsed();
+        let wall = before.elapsed();
+        let cpu = cpu_of_children().saturating_sub(cpu_before);
 
         if status.success() {
-            return Ok(Ok(took));
+            return Ok(Ok(Cost { wall, cpu }));
         }
         let mut text = String::new();
         messages.rewind().or_trouble(unmade)?;
@@ -93,4 +103,15 @@ impl Room {
         command.env("BULKHEAD_HOME", &self.state);
         command
     }
+}
+
+/// The processor time of every descendant that has been waited for.
+fn cpu_of_children() -> Duration {
+    // What `sysconf(_SC_CLK_TCK)` answers on every Linux that Rust runs on.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or_default();
+    // `cutime` and `cstime` are the 16th and 17th field; two stand before the bracket.
+    let fields = after_name.split_whitespace().skip(13).take(2);
+    fields.filter_map(|it| it.parse::<u32>().ok()).map(|ticks| TICK * ticks).sum()
 }
