@@ -133,6 +133,14 @@ impl Compared {
     fn ratio(&self) -> Option<f64> {
         if self.note.is_empty() { Some(self.inside?.p50 / self.host?.p50) } else { None }
     }
+
+    /// The same for processor time, which reaches us only through parents that wait for their
+    /// children; a ratio that no real work could have shows that one did not.
+    fn cpu_ratio(&self) -> Option<f64> {
+        const BELIEVABLE: f64 = 0.5;
+        let ratio = self.inside_cpu?.p50 / self.host_cpu?.p50;
+        (ratio > BELIEVABLE).then_some(ratio)
+    }
 }
 
 impl fmt::Display for Results {
@@ -153,8 +161,7 @@ impl fmt::Display for Results {
         };
         for job in &self.jobs {
             let best = job.inside.zip(job.host).map(|(inside, host)| inside.min / host.min);
-            let cpu =
-                job.inside_cpu.zip(job.host_cpu).map(|(inside, host)| inside.p50 / host.p50);
+            let cpu = job.cpu_ratio();
             table.row([
                 job.name.to_owned(),
                 job.host.map_or(0, |it| it.runs).to_string(),
