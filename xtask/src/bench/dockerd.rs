@@ -66,7 +66,10 @@ impl Dockerd {
         let unstartable = || "could not start `dockerd`".to_owned();
         let log = File::create(dir.join("log")).or_trouble(unstartable)?;
         let host = format!("unix://{}", at("socket"));
-        let daemon = programs::command(program)
+        // It must not outlive us even if we are killed; setpriv(1) becomes the daemon.
+        let daemon = programs::command("setpriv")
+            .args(["--pdeathsig", "TERM", "--"])
+            .arg(program)
             .args(["--host", &host, "--data-root", &at("data"), "--exec-root", &at("exec")])
             .args(["--pidfile", &at("pid"), "--cgroup-parent", &cgroup.path()])
             .args(["--bridge", "none", "--iptables=false", "--ip6tables=false"])
