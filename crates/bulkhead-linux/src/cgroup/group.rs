@@ -53,6 +53,9 @@ pub struct Usage {
 }
 
 /// What a new process needs to start inside the cgroup.
+///
+/// A child has copies of these descriptors, and with them of the lock, until it executes a
+/// program: one that does not would keep a dead cgroup from being swept.
 #[derive(Debug)]
 pub struct Entry<'a> {
     /// For `CLONE_INTO_CGROUP`.

@@ -9,7 +9,7 @@ mod rights;
 mod sweep;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use self::child::Child;
@@ -104,6 +104,12 @@ fn left_of(cgroups: &Cgroups, id: &str) -> Vec<PathBuf> {
 /// How many processes are in the cgroup, in each hierarchy.
 fn population(cgroups: &Cgroups, id: &str) -> Vec<usize> {
     left_of(cgroups, id).iter().map(|it| dir::processes(it).len()).collect()
+}
+
+/// Removes a cgroup that a test has made by hand, with those below it.
+fn remove(cgroup: &Path) {
+    let dir::Claim::Won(dir) = dir::Dir::claim(cgroup).unwrap() else { panic!("{cgroup:?}") };
+    dir.remove().unwrap();
 }
 
 fn eventually(what: &str, is_so: impl FnMut() -> bool) {

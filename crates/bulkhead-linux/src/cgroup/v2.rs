@@ -38,6 +38,12 @@ impl Tree {
         Tree { base: base.to_owned(), controllers, slots }
     }
 
+    fn is_enabled(&self) -> bool {
+        self.controllers.is_empty()
+            || given_by(self.slots.parent())
+                .is_ok_and(|given| self.controllers.iter().all(|it| given.contains(it)))
+    }
+
     /// Makes the controllers available to the sandboxes.
     fn enable(&self) -> Result<(), CgroupError> {
         hand_down(&self.base, &self.controllers)?;
@@ -55,7 +61,7 @@ impl Tree {
 /// Gives the controllers of `cgroup` to its children, as far as they do not have them.
 pub(super) fn hand_down(cgroup: &Path, controllers: &[Controller]) -> Result<(), CgroupError> {
     let path = cgroup.join("cgroup.subtree_control");
-    let given = text_of(&path).map(|it| Controller::listed(&it, ' '));
+    let given = given_by(cgroup);
     let given = given
         .map_err(|errno| CgroupError::Read { path: path.clone(), source: errno.into() })?;
     let missing: Vec<_> = controllers
@@ -68,6 +74,11 @@ pub(super) fn hand_down(cgroup: &Path, controllers: &[Controller]) -> Result<(),
     }
     let value = missing.join(" ");
     fs::write(&path, &value).map_err(|source| CgroupError::Write { path, value, source })
+}
+
+/// The controllers that the children of `cgroup` have.
+fn given_by(cgroup: &Path) -> Result<Vec<Controller>, Errno> {
+    text_of(&cgroup.join("cgroup.subtree_control")).map(|it| Controller::listed(&it, ' '))
 }
 
 /// The directory of one sandbox.
@@ -90,38 +101,16 @@ struct Gauges {
 
 impl Group {
     pub(super) fn create(tree: &Tree, id: &str) -> Result<Group, CgroupError> {
+        // Before the directory is made, not after: one that exists while another enables the
+        // controllers gets their files one after the other, one that is made has them all.
+        if !tree.is_enabled() {
+            tree.enable()?;
+        }
         let path = tree.slots.path(id);
-        let dir = match Dir::create(&path) {
-            Err(Errno::NOENT) if !tree.controllers.is_empty() => {
-                tree.enable()?;
-                Dir::create(&path)
-            }
-            made => made,
-        };
-        let dir = dir.map_err(|errno| CgroupError::Make { path, source: errno.into() })?;
-        let group = Group::of(tree, dir);
-        match group.equip(tree) {
-            Ok(()) => Ok(group),
-            Err(error) => {
-                // An empty cgroup that nobody else knows: if even this fails, sweep finds it.
-                match group.dir.remove() {
-                    Ok(()) | Err(_) => Err(error),
-                }
-            }
+        match Dir::create(&path) {
+            Ok(dir) => Ok(Group::of(tree, dir)),
+            Err(errno) => Err(CgroupError::Make { path, source: errno.into() }),
         }
-    }
-
-    /// Sees to it that the controllers are there. Another who made the parent a moment ago may
-    /// not have come to that.
-    fn equip(&self, tree: &Tree) -> Result<(), CgroupError> {
-        if tree.controllers.is_empty() {
-            return Ok(());
-        }
-        let here = Controller::listed(&self.dir.read("cgroup.controllers")?, ' ');
-        if tree.controllers.iter().all(|it| here.contains(it)) {
-            return Ok(());
-        }
-        tree.enable()
     }
 
     /// Takes over a directory whose lock we have.

@@ -1,7 +1,6 @@
 //! What may be held by whom.
 
 use std::os::unix::fs::chown;
-use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
 
@@ -32,13 +31,7 @@ impl HandedOver {
 
 impl Drop for HandedOver {
     fn drop(&mut self) {
-        for name in dir::children(&self.0) {
-            for inner in dir::children(&self.0.join(&name)) {
-                fs::remove_dir(self.0.join(&name).join(inner)).unwrap();
-            }
-            fs::remove_dir(self.0.join(name)).unwrap();
-        }
-        fs::remove_dir(&self.0).unwrap();
+        remove(&self.0);
     }
 }
 
