@@ -9,12 +9,14 @@ mod programs;
 mod scratch;
 mod specification;
 mod trouble;
+mod vm;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchCommand;
+use crate::vm::Vm;
 
 /// Chores of the Bulkhead project.
 #[derive(Parser)]
@@ -29,11 +31,15 @@ enum Chore {
     /// Measure Bulkhead against its peers and against what SPECIFICATION.md promises.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Run the tests in a virtual machine with cgroup v2 and a systemd user session.
+    #[command(subcommand)]
+    Vm(Vm),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Chore::Bench(command) => bench::run(command),
+        Chore::Vm(verb) => vm::run(verb),
     };
     match done {
         Ok(code) => code,

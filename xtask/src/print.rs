@@ -10,6 +10,15 @@ pub(crate) fn result(text: &str) -> Result<(), Trouble> {
         .or_trouble(|| "could not write the result".to_owned())
 }
 
+/// Writes what a program wrote, as it is and at once.
+pub(crate) fn passed_on(bytes: &[u8]) -> Result<(), Trouble> {
+    let mut stdout = io::stdout().lock();
+    stdout
+        .write_all(bytes)
+        .and_then(|()| stdout.flush())
+        .or_trouble(|| "could not pass on the output".to_owned())
+}
+
 /// Says what is going on, for a person who waits.
 pub(crate) fn progress(text: &str) {
     complain_to_nobody(writeln!(io::stderr().lock(), "{text}"));

@@ -69,6 +69,33 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Trouble> {
     Err(Trouble::new(format!("`{name}` ended with {}: {said}", output.status)))
 }
 
+/// Runs a program to its end, which must be a success; what it writes is for the person who waits.
+pub(crate) fn run(command: &mut Command) -> Result<(), Trouble> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .or_trouble(|| format!("could not start `{name}`"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Trouble::new(format!("`{name}` ended with {status}")))
+}
+
+/// Like [`output`], for a program that takes long and says on stderr how far it is.
+pub(crate) fn output_with_progress(command: &mut Command) -> Result<String, Trouble> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .or_trouble(|| format!("could not start `{name}`"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(Trouble::new(format!("`{name}` ended with {}", output.status)))
+}
+
 /// The last line that says something, cut to a length that fits a table.
 pub(crate) fn last_line(text: &str) -> String {
     const LONGEST: usize = 160;
