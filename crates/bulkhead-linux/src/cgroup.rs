@@ -16,6 +16,7 @@ mod dir;
 mod error;
 mod group;
 mod kill;
+mod limits;
 mod parse;
 mod place;
 mod systemd;
@@ -32,7 +33,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::error::CgroupError;
-pub use self::group::{Cgroup, Entry, Limits, Usage};
+pub use self::group::{Cgroup, Entry};
+pub use self::limits::{Limits, Usage};
 
 use self::group::End;
 use self::parse::{Controller, Hierarchy, Mount};

@@ -13,44 +13,15 @@ use rustix::io::Errno;
 
 use super::dir::{self, Claim, Dir};
 use super::error::CgroupError;
+use super::limits::{Limits, Usage};
 use super::parse::Controller;
 use super::{Cgroups, Feature, kill, v1, v2};
-
-/// The period over which a CPU quota is counted.
-pub(super) const PERIOD_MICROS: u64 = 100_000;
 
 /// How long processes may take to die or to stand still. Killing a thousand takes 0.1 s.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often a directory is tried to be removed: v1 lets go of dead processes late.
 const REMOVALS: u32 = 7;
-
-/// What a sandbox may use. `None` means that there is no limit of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of memory; swap is not given in addition.
-    pub memory: Option<u64>,
-    /// Thousandths of a CPU: 1000 is one whole CPU. The kernel takes no less than 10.
-    pub cpu_millis: Option<u32>,
-    /// Processes and threads at the same time.
-    pub processes: Option<u32>,
-}
-
-/// What a sandbox has used so far, and how often it met a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// The most bytes of memory it held at any time, where the kernel keeps that.
-    pub memory_peak: Option<u64>,
-    /// CPU time of all its processes, the dead ones included.
-    pub cpu_time: Option<Duration>,
-    /// The most processes and threads it had at any time, where the kernel keeps that.
-    pub processes_peak: Option<u64>,
-    /// Processes that the kernel killed because the memory was used up. One event may count
-    /// more than once.
-    pub oom_kills: u64,
-    /// Forks that were refused because there were too many processes.
-    pub process_refusals: u64,
-}
 
 /// What a new process needs to start inside the cgroup.
 ///
@@ -220,9 +191,9 @@ impl Cgroup {
 
     /// Kills every process, also those that are being forked at this moment, stopped or frozen.
     ///
-    /// It does not wait for them to be gone: see [`Cgroup::wait_empty`]. The CPU limit is off
-    /// afterwards, because a throttled process dies late: under a quota of half a CPU, a fork
-    /// bomb took four times longer to end.
+    /// It does not wait for them to be gone: see [`Cgroup::wait_empty`]. Afterwards the cgroup is
+    /// of no more use: the CPU limit is off, because a throttled process dies late (under a quota
+    /// of half a CPU, a fork bomb took four times longer to end), and forks may be forbidden.
     pub fn kill(&self) -> Result<(), CgroupError> {
         let lifted = self.holder(Controller::Cpu, Feature::Cpu).and_then(|it| match it {
             Holder::V1(it) => it.lift_cpu(),
@@ -243,18 +214,26 @@ impl Cgroup {
         }
     }
 
-    /// The way of kernels without `cgroup.kill`: stand still, so that nothing can be forked
-    /// while the list is read, then a signal to each.
+    /// The way of kernels without `cgroup.kill`: forbid forks, then a signal to each.
     pub(super) fn kill_one_by_one(&self) -> Result<(), CgroupError> {
         let deadline = Instant::now() + PATIENCE;
+        let no_forks =
+            self.holder(Controller::Pids, Feature::Processes).and_then(|it| match it {
+                Holder::V1(it) => it.limit_processes(0),
+                Holder::V2(it) => it.limit_processes(0),
+            });
         loop {
-            // Without a freezer, or with a process that cannot be frozen, the loop has to do.
-            let frozen = self.freeze();
+            // Who stands still cannot fork either. Where there is no freezer, or a process that
+            // it cannot stop, the loop has to do.
+            match no_forks.as_ref().map_or_else(|_| self.freeze(), |()| Ok(())) {
+                Ok(()) | Err(_) => {}
+            }
             self.dirs().for_each(|dir| kill::all_in(dir.path()));
             // v1 delivers the signal to a frozen process only when it thaws.
-            if matches!(frozen, Ok(()) | Err(CgroupError::Stuck { .. })) {
-                self.thaw()?;
+            match self.thaw() {
+                Ok(()) | Err(_) => {}
             }
+            // All that could be ignored above shows here, if it mattered.
             let soon = (Instant::now() + Duration::from_millis(50)).min(deadline);
             if self.wait_empty(soon) {
                 return Ok(());
@@ -397,9 +376,4 @@ fn claimed(path: &Path) -> Result<Option<Dir>, Errno> {
         Claim::Absent => Ok(None),
         Claim::Held => Err(Errno::WOULDBLOCK),
     }
-}
-
-/// How much CPU time that share is in one period.
-pub(super) fn quota_micros(millis: u32) -> u64 {
-    u64::from(millis) * (PERIOD_MICROS / 1000)
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use self::child::Child;
-use super::parse::{self, Hierarchy};
+use super::parse::{self, Controller, Hierarchy};
 use super::{Cgroup, Cgroups, Feature, Layout, Limits, dir, kill, place, v2};
 
 const ALL: Limits =
@@ -159,6 +159,42 @@ fn kill_ends_all_processes_at_once() {
 #[test]
 fn without_a_kill_file_all_processes_are_ended_one_by_one() {
     everywhere("one", |ground| end_of_200(ground, |group| group.kill_one_by_one().unwrap()));
+}
+
+#[test]
+fn without_a_limit_on_forks_they_are_ended_standing_still() {
+    everywhere("still", |ground| {
+        let mut cgroups = ground.cgroups.clone();
+        let pids = |it: &Controller| *it != Controller::Pids;
+        cgroups.v1.iter_mut().for_each(|it| it.controllers.retain(pids));
+        cgroups.v2.iter_mut().for_each(|it| it.controllers.retain(pids));
+        let group = cgroups.create("a", &Limits { processes: None, ..ALL }).unwrap();
+        let child = Child::spawn(&group, "brood 40");
+        eventually("40 are there", || population(&ground.cgroups, "a")[0] >= 41);
+        group.kill_one_by_one().unwrap();
+        assert_eq!(child.wait().terminating_signal(), Some(libc::SIGKILL));
+    });
+}
+
+/// Ends a fork bomb that has reached its limit, with half a CPU.
+fn end_of_a_bomb(ground: &Ground, kill: impl Fn(&Cgroup)) {
+    let group = ground.create("a");
+    let child = Child::spawn(&group, "bomb");
+    eventually("it has met the limit", || group.usage().process_refusals > 0);
+    let started = Instant::now();
+    kill(&group);
+    assert!(group.wait_empty(started + Duration::from_secs(2)));
+    assert_eq!(child.wait().terminating_signal(), Some(libc::SIGKILL));
+}
+
+#[test]
+fn a_fork_bomb_is_killed_at_once() {
+    everywhere("bomb", |ground| end_of_a_bomb(ground, |group| group.kill().unwrap()));
+}
+
+#[test]
+fn a_fork_bomb_is_killed_one_by_one() {
+    everywhere("bombs", |ground| end_of_a_bomb(ground, |it| it.kill_one_by_one().unwrap()));
 }
 
 #[test]

@@ -11,7 +11,8 @@ use rustix::io::Errno;
 
 use super::dir::{Dir, Gauge, Slots, text_of};
 use super::error::CgroupError;
-use super::group::{Frozen, PERIOD_MICROS, Usage, quota_micros};
+use super::group::Frozen;
+use super::limits::{PERIOD_MICROS, Usage, quota_micros};
 use super::parse::Controller;
 
 /// A hierarchy that we may make cgroups in.

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 
 use super::dir::{Dir, Gauge, Slots, keyed, text_of};
 use super::error::CgroupError;
-use super::group::{Frozen, PERIOD_MICROS, Usage, quota_micros};
+use super::group::Frozen;
+use super::limits::{PERIOD_MICROS, Usage, quota_micros};
 use super::parse::Controller;
 
 /// The cgroup in which we may make others, and what it can give to them.

@@ -126,6 +126,7 @@ fn a_role() {
                 fork(|| sleep());
             }
         }
+        ["bomb"] => bomb(),
         ["brood", count] => {
             for number in 0..count.parse().unwrap() {
                 fork(move || brooding(number));
@@ -165,7 +166,18 @@ fn clone_or_refused() -> Option<i32> {
     (pid >= 0).then_some(pid)
 }
 
-/// Every third is a daemon: a session of its own, and its parent gone. Every third is deaf.
+/// Forks as fast as it may, and so do its children.
+fn bomb() -> ! {
+    loop {
+        if clone_or_refused() != Some(0) {
+            // The dead would count as processes too.
+            while matches!(rustix::process::waitpid(None, WaitOptions::NOHANG), Ok(Some(_))) {}
+        }
+    }
+}
+
+/// Every third is a daemon: a session of its own, and its parent gone. Every third is deaf, the
+/// others are stopped.
 fn brooding(number: u32) {
     match number % 3 {
         0 => {
@@ -180,7 +192,11 @@ fn brooding(number: u32) {
             unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
             sleep()
         }
-        _ => sleep(),
+        _ => {
+            // SAFETY: the signal comes to this process, and stops it.
+            unsafe { libc::raise(libc::SIGSTOP) };
+            sleep()
+        }
     }
 }
 
