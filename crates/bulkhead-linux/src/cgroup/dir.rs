@@ -65,6 +65,11 @@ impl Dir {
             Err(Errno::NOENT) => return Ok(Claim::Absent),
             Err(errno) => return Err(errno),
         };
+        Dir::lock(path, fd)
+    }
+
+    /// Locks what was opened at `path`, if it is still what is there.
+    pub(super) fn lock(path: &Path, fd: OwnedFd) -> Result<Claim, Errno> {
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(Claim::Held),

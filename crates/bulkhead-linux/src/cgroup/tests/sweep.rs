@@ -87,6 +87,22 @@ fn what_died_in_another_scope_of_ours_is_swept() {
 }
 
 #[test]
+fn a_directory_that_was_made_anew_in_the_meantime_is_not_taken() {
+    let ground = Ground::named("anew");
+    let path = ground.cgroups.v1.first().map(|it| it.slots.path("a"));
+    let path = path.unwrap_or_else(|| ground.cgroups.v2.as_ref().unwrap().slots.path("a"));
+    drop(ground.create("first"));
+    // A sweeper has opened it, another one removes it, and its creator makes it again.
+    fs::create_dir(&path).unwrap();
+    let opened = fs::File::open(&path).unwrap();
+    fs::remove_dir(&path).unwrap();
+    let anew = dir::Dir::create(&path).unwrap();
+    let late = dir::Dir::lock(&path, opened.into()).unwrap();
+    assert!(matches!(late, dir::Claim::Absent), "{late:?}");
+    anew.remove().unwrap();
+}
+
+#[test]
 fn sweepers_and_creators_do_not_disturb_each_other() {
     everywhere("race", |ground| {
         let cgroups = &ground.cgroups;
