@@ -19,7 +19,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use error::BackendError;
 pub use finding::{Finding, State};
-pub use native::Native;
+pub use native::{Native, Places};
 pub use none::Unwalled;
 
 /// Builds sandboxes of one kind.

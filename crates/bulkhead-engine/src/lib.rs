@@ -1,1 +1,21 @@
-//! The engine crate of Bulkhead.
+//! The straight line from a wish to an outcome.
+//!
+//! ```text
+//! Spec ─resolve→ Plan ─place→ Backend ─create→ Sandbox ─exec→ Process ─wait→ Outcome
+//! ```
+//!
+//! Invariant: every front door enters through [`Engine::run`]. Only the engine stops a program for
+//! time, caps output and records what happened.
+
+mod console;
+mod engine;
+mod error;
+mod ledger;
+mod place;
+mod pump;
+mod supervise;
+
+pub use console::{Console, Control};
+pub use engine::{Engine, Placed};
+pub use error::{ErrorKind, RunError};
+pub use ledger::{JsonLines, Ledger};

@@ -1,4 +1,23 @@
-//! The linux crate of Bulkhead.
+//! The kernel, as steps.
+//!
+//! This is the only crate that speaks to the kernel without a safe wrapper: it *is* the safe
+//! wrapper. Namespaces, mounts, identities and walls are described as data ([`steps::Step`],
+//! [`walls::Walls`]), and small loops apply them or stop.
+//!
+//! Invariant: what runs in a child between clone and exec allocates nothing, takes no lock and
+//! touches no `errno`, because that child shares its parent's memory.
 
+pub mod birth;
 pub mod cgroup;
+mod clone;
+pub mod identity;
+pub mod inherited;
+pub mod landlock;
+pub mod launch;
+pub mod memfd;
+pub mod mounts;
+pub mod reap;
 pub mod seccomp;
+pub mod steps;
+mod sys;
+pub mod walls;

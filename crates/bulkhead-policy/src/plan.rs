@@ -18,6 +18,8 @@ pub struct Plan {
     pub(crate) mounts: Vec<Mount>,
     pub(crate) tmpfs: Vec<GuestPath>,
     pub(crate) home: GuestPath,
+    #[serde(skip)]
+    pub(crate) home_files: BTreeMap<String, String>,
     pub(crate) network: Network,
     #[serde(rename = "env_names", serialize_with = "names")]
     pub(crate) env: BTreeMap<OsString, OsString>,
@@ -88,6 +90,11 @@ impl Plan {
     /// The private home directory.
     pub fn home(&self) -> &GuestPath {
         &self.home
+    }
+
+    /// Small files to be found there, by their names.
+    pub fn home_files(&self) -> &BTreeMap<String, String> {
+        &self.home_files
     }
 
     /// What the sandbox may talk to.

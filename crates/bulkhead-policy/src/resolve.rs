@@ -26,6 +26,9 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         return Err(Denial::Network { asked: spec.network, ceiling: policy.network });
     }
     crate::admit::check_variables(&spec.env)?;
+    if spec.home_files.keys().any(|name| name.is_empty() || name.contains(['/', '\0'])) {
+        return Err(Denial::Malformed("a file for the home directory has no plain name"));
+    }
 
     let asked = guarantees_of::limits(&spec.limits.or(policy.ceiling));
     let walls = match spec.walls {
@@ -45,6 +48,7 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         mounts: spec.mounts,
         tmpfs: spec.tmpfs,
         home,
+        home_files: spec.home_files,
         network: spec.network,
         env: spec.env,
         syscalls: spec.syscalls,

@@ -24,6 +24,8 @@ pub struct Spec {
     pub limits: Limits,
     /// What the sandbox may talk to.
     pub network: Network,
+    /// Small files to be found in the private home, by their names there.
+    pub home_files: BTreeMap<String, String>,
     /// Variables every program in the sandbox starts with.
     pub env: BTreeMap<OsString, OsString>,
     /// Which system calls are let through.
@@ -54,6 +56,8 @@ pub struct Workspace {
     pub access: Access,
     /// What becomes of files that usually hold secrets.
     pub env_files: EnvFiles,
+    /// Names below it that the caller said need no protection, such as `.git`.
+    pub unprotected: Vec<String>,
 }
 
 /// What becomes of the `.env*` files of a workspace.

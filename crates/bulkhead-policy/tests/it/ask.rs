@@ -90,9 +90,14 @@ impl From<Ask> for Spec {
             let to = it.to.unwrap_or_else(|| it.from.to_string().parse().unwrap());
             Mount { from: it.from, to, access: it.access }
         };
-        let workspace =
-            |it: Share| Workspace { dir: it.from, access: it.access, env_files: it.env_files };
+        let workspace = |it: Share| Workspace {
+            dir: it.from,
+            access: it.access,
+            env_files: it.env_files,
+            unprotected: Vec::new(),
+        };
         Self {
+            home_files: BTreeMap::new(),
             root: ask.root.map_or(Root::Host, Root::Directory),
             workspace: ask.workspace.map(workspace),
             mounts: ask.mounts.into_iter().map(mount).collect(),

@@ -73,7 +73,7 @@ fn spec() -> impl Strategy<Value = Spec> {
     let root = prop_oneof![5 => Just(Root::Host), 1 => path().prop_map(Root::Directory)];
     let workspace = weighted(0.5, path()).prop_map(|dir| {
         let (access, env_files) = (Access::ReadWrite, EnvFiles::Hidden);
-        dir.map(|dir| Workspace { dir, access, env_files })
+        dir.map(|dir| Workspace { dir, access, env_files, unprotected: Vec::new() })
     });
     let mount = path().prop_map(|from| Mount {
         from,

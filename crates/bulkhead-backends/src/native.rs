@@ -1,0 +1,101 @@
+//! Linux namespaces, without a daemon and without root: the embedded default.
+//!
+//! [`survey`] looks at what a plan touches, [`lower`] turns both into steps, [`create`] has a child
+//! apply them and become the guest, and [`sandbox`] is the room that results.
+//!
+//! Invariant: there is no half sandbox. A step that the kernel refuses ends the child, and the
+//! guards take back whatever the parent had prepared.
+
+mod control;
+mod create;
+mod findings;
+mod identity;
+mod lower;
+mod placeholder;
+mod process;
+mod protect;
+mod root;
+mod sandbox;
+mod streams;
+mod survey;
+mod watch;
+
+use std::path::PathBuf;
+
+use bulkhead_linux::cgroup::{Cgroups, Delegation};
+use bulkhead_policy::Plan;
+
+use self::findings::Host;
+use crate::{Backend, BackendError, Finding, Sandbox};
+
+/// Builds sandboxes from the kernel's own parts.
+#[derive(Debug)]
+pub struct Native {
+    /// Where stand-ins are recorded.
+    state: PathBuf,
+    /// Where user ids are claimed.
+    runtime: PathBuf,
+    cgroups: Cgroups,
+    host: Host,
+}
+
+/// Where a backend keeps what it must find again.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Survives a reboot.
+    pub state: PathBuf,
+    /// Does not; private to this user.
+    pub runtime: PathBuf,
+    /// The session bus of this user, if there is one.
+    pub bus: Option<PathBuf>,
+}
+
+impl Native {
+    /// Finds out what this host allows. Where limits are to be had by asking the service manager
+    /// of this user, it is asked, and this process moves to a cgroup of its own.
+    pub fn probe(places: Places) -> Self {
+        let probed = Cgroups::probe();
+        let wanted =
+            matches!(probed.delegation(), Delegation::AskSystemd | Delegation::StepAside);
+        let mut refused = None;
+        let cgroups = if wanted {
+            probed.clone().acquire(places.bus.as_deref()).unwrap_or_else(|error| {
+                refused = Some(error.to_string());
+                probed
+            })
+        } else {
+            probed
+        };
+        let host = Host::probe(refused);
+        Self { state: places.state, runtime: places.runtime, cgroups, host }
+    }
+}
+
+#[async_trait::async_trait]
+impl Backend for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        findings::findings(&self.host, &self.cgroups)
+    }
+
+    async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
+        Ok(Box::new(create::create(self, id, plan).await?))
+    }
+
+    async fn sweep(&self) -> Result<Vec<String>, BackendError> {
+        let mut swept: Vec<String> =
+            self.cgroups.sweep().into_iter().map(|id| format!("cgroup of {id}")).collect();
+        let stand_ins = placeholder::sweep(&self.state).map_err(|source| {
+            BackendError::System { action: "remove stand-ins that were left", source }
+        })?;
+        swept.extend(stand_ins);
+        Ok(swept)
+    }
+
+    fn describe(&self, plan: &Plan) -> Result<Vec<String>, BackendError> {
+        create::describe(plan)
+    }
+}

@@ -1,0 +1,70 @@
+//! Who the sandbox is, inside and outside.
+
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::Path};
+
+use bulkhead_linux::identity::{Claim, translation};
+use rustix::process::{getgid, getpid, getuid};
+
+/// The user and group that programs see themselves as.
+pub(super) const INSIDE: u32 = 1000;
+
+/// Who the sandbox is on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// A user of its own, away from everybody: we are root.
+    Mapped {
+        /// Its user and group.
+        outside: u32,
+    },
+    /// The caller.
+    Own {
+        /// The caller's user.
+        uid: u32,
+        /// The caller's group.
+        gid: u32,
+    },
+}
+
+/// An identity for one sandbox, and what proves that it is its own.
+#[derive(Debug)]
+pub(super) struct Owner {
+    pub(super) identity: Identity,
+    _claim: Option<Claim>,
+}
+
+impl Owner {
+    /// Takes an identity that no other sandbox has. Never the host's root.
+    pub(super) fn take(runtime: &Path) -> io::Result<Self> {
+        let uid = getuid();
+        if !uid.is_root() {
+            let identity = Identity::Own { uid: uid.as_raw(), gid: getgid().as_raw() };
+            return Ok(Self { identity, _claim: None });
+        }
+        let seed = getpid().as_raw_nonzero().get().unsigned_abs();
+        let file = runtime.join("users");
+        let claim = match Claim::take(&file, seed) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(runtime)?;
+                Claim::take(&file, seed)?
+            }
+            claim => claim?,
+        };
+        Ok(Self { identity: Identity::Mapped { outside: claim.id }, _claim: Some(claim) })
+    }
+}
+
+/// Namespaces that translate owners of the host's files to the sandbox's user; one for each owner.
+#[derive(Default)]
+pub(super) struct Translations(BTreeMap<(u32, u32), OwnedFd>);
+
+impl Translations {
+    /// The one for files of `owner`.
+    pub(super) fn of(&mut self, owner: (u32, u32), outside: u32) -> io::Result<&OwnedFd> {
+        match self.0.entry(owner) {
+            std::collections::btree_map::Entry::Occupied(found) => Ok(found.into_mut()),
+            std::collections::btree_map::Entry::Vacant(free) => {
+                Ok(free.insert(translation(owner, outside)?))
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! From a plan to the steps that build it. Pure: snapshot-tested without a kernel.
+
+mod dev;
+mod paths;
+mod shares;
+
+use std::{ffi::CString, fmt};
+
+use bulkhead_linux::{
+    mounts::Attributes,
+    steps::{Groups, Kind, Step},
+    walls::{Syscalls, Walls},
+};
+use bulkhead_policy::Plan;
+use bulkhead_spec::{self as spec, escape_bytes};
+
+use self::paths::{Steps, inside};
+use super::{
+    identity::{INSIDE, Identity},
+    root,
+    survey::{Entry, Share, Survey},
+};
+
+/// Room for the directories of the sandbox itself, on top of what the plan allows.
+const OWN_INODES: u64 = 512;
+const OWN_BYTES: u64 = 1 << 20;
+/// What a plan without limits still gets: tmpfs alone would take half of the machine.
+const MOST_BYTES: u64 = 1 << 40;
+const MOST_INODES: u64 = 100_000_000;
+
+/// A sandbox on paper.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Blueprint {
+    /// What is done before and after the shares are mounted.
+    pub(super) lines: Vec<Line>,
+    /// What the guest gives up before it runs anything.
+    pub(super) walls: Walls,
+}
+
+/// One line of a blueprint.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// A step that is ready.
+    Do(Step),
+    /// Wait for the parent; the pipe is not yet known.
+    Await,
+    /// A part of the host's tree whose owner appears as the sandbox's user.
+    Show { share: Share, attributes: Attributes, target: CString },
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Do(step) => step.fmt(out),
+            Self::Await => out.write_str("wait for the parent"),
+            Self::Show { share, attributes, target } => {
+                let from = escape_bytes(share.from.as_os_str().as_encoded_bytes());
+                let target = escape_bytes(target.to_bytes());
+                write!(out, "show `{from}` at `{target}` {attributes:?}")
+            }
+        }
+    }
+}
+
+/// The steps for `plan` on a host that looks like `survey`, for a sandbox that is `identity`.
+pub(super) fn lower(plan: &Plan, survey: &Survey, identity: &Identity) -> Blueprint {
+    let mut steps = Steps::default();
+    steps.push(Step::Session);
+    match identity {
+        Identity::Mapped { .. } => steps.lines.push(Line::Await),
+        Identity::Own { uid, gid } => steps.push(Step::MapSelf {
+            uid: bulkhead_linux::birth::map_line(INSIDE, *uid),
+            gid: bulkhead_linux::birth::map_line(INSIDE, *gid),
+        }),
+    }
+    let groups = match identity {
+        Identity::Mapped { .. } => Groups::Left,
+        Identity::Own { .. } => Groups::Kept,
+    };
+    steps.push(Step::Become { id: INSIDE, groups });
+    steps.push(Step::Private);
+    steps.push(Step::Base { options: base_options(plan) });
+    base(&mut steps, survey);
+    own(&mut steps, plan, survey);
+    dev::lower(&mut steps, survey);
+    shares::lower(&mut steps, plan, survey);
+    steps.push(Step::Hostname(c"bulkhead".to_owned()));
+    if plan.network() == spec::Network::None {
+        steps.push(Step::Loopback);
+    }
+    if survey.root.is_none() {
+        steps.push(Step::Seal { target: c"new".to_owned() });
+    }
+    steps.lines.push(Line::Await);
+    steps.push(Step::Enter);
+    steps.push(Step::Capabilities);
+    Blueprint { lines: steps.lines, walls: walls(plan, survey, identity) }
+}
+
+fn base_options(plan: &Plan) -> CString {
+    let limits = plan.limits();
+    let size = limits.disk.map_or(MOST_BYTES, |it| it.0).saturating_add(OWN_BYTES);
+    let inodes = limits.inodes.unwrap_or(MOST_INODES).saturating_add(OWN_INODES);
+    CString::new(format!("size={size},nr_inodes={inodes},mode=0755")).unwrap_or_default()
+}
+
+/// The directories of the base, and `new`.
+fn base(steps: &mut Steps, survey: &Survey) {
+    for (path, mode) in [
+        (c"root", 0o755),
+        (c"new", 0o755),
+        (c"home", 0o700),
+        (c"tmp", 0o1777),
+        (c"vartmp", 0o1777),
+        (c"shm", 0o1777),
+        (c"run", 0o755),
+        (c"empty", 0o755),
+        (c"lower", 0o755),
+        (c"upper", 0o755),
+    ] {
+        steps.push(Step::Dir { path: path.to_owned(), mode });
+    }
+    steps.push(Step::File { path: c"empty/PROTECTED-BY-BULKHEAD".to_owned(), content: note() });
+    steps.push(Step::Dir { path: c"blank".to_owned(), mode: 0o755 });
+    steps.push(Step::File { path: c"blank/file".to_owned(), content: Box::default() });
+    match &survey.root {
+        None => steps.bind(c"root", None, c"new", Attributes::ReadWrite),
+        Some(share) => shares::private(steps, share, c"new".to_owned()),
+    }
+}
+
+fn note() -> Box<[u8]> {
+    let text = "This name is protected: what stands here would be run later on the host.\n\
+        It cannot be made, changed or moved from inside the sandbox; do not retry.\n\
+        Whoever started the sandbox can allow it with: bulkhead run --unprotect NAME\n";
+    text.as_bytes().into()
+}
+
+/// The sandbox's own tree: programs, settings, private directories, `/proc`.
+fn own(steps: &mut Steps, plan: &Plan, survey: &Survey) {
+    for entry in &survey.own {
+        match entry {
+            Entry::Link { path, to } => steps.link(path, to),
+            Entry::Is { path, looked } => steps.show(path, *looked, Attributes::ReadOnly),
+        }
+    }
+    if survey.root.is_none() {
+        let user = format!("sandbox:x:{INSIDE}:{INSIDE}:sandbox:{}:/bin/bash\n", plan.home());
+        steps.file("/etc/passwd", &format!("{}{user}", root::PASSWD));
+        steps.file("/etc/group", &format!("{}sandbox:x:{INSIDE}:\n", root::GROUP));
+        steps.file("/etc/hosts", root::HOSTS);
+        steps.file("/etc/hostname", "bulkhead\n");
+        steps.file("/etc/nsswitch.conf", root::NSSWITCH);
+        if plan.network() == spec::Network::None {
+            steps.file("/etc/resolv.conf", "# There is no network here.\n");
+        }
+    }
+    for (source, target) in [(c"tmp", "/tmp"), (c"vartmp", "/var/tmp"), (c"run", "/run")] {
+        steps.private(source, target.as_ref());
+    }
+    for (name, content) in plan.home_files() {
+        let path = CString::new(format!("home/{name}")).unwrap_or_default();
+        steps.push(Step::File { path, content: content.as_bytes().into() });
+    }
+    steps.private(c"home", plan.home().as_path());
+    steps.dir_all("/proc".as_ref());
+    steps.push(Step::Mount { kind: Kind::Proc, target: inside("/proc".as_ref()) });
+    dev::mask_proc(steps, survey);
+}
+
+fn walls(plan: &Plan, survey: &Survey, identity: &Identity) -> Walls {
+    let mut writable: Vec<Vec<u8>> = ["/tmp", "/var/tmp", "/run", "/dev/shm", "/proc"]
+        .map(|it| it.as_bytes().to_vec())
+        .into();
+    writable.push(plan.home().as_path().as_os_str().as_encoded_bytes().to_vec());
+    if survey.root.is_some() {
+        writable.push(b"/".to_vec());
+    }
+    let tmpfs = plan.tmpfs().iter().map(spec::GuestPath::as_path);
+    let shares = survey.shares.iter().filter(|it| it.access != spec::Access::ReadOnly);
+    let paths = shares.map(|it| it.to.as_path()).chain(tmpfs);
+    writable.extend(paths.map(|it| it.as_os_str().as_encoded_bytes().to_vec()));
+    let limits = plan.limits();
+    Walls {
+        writable,
+        syscalls: match plan.syscalls() {
+            spec::Syscalls::Standard => Syscalls::Standard,
+            spec::Syscalls::Debug => Syscalls::Debug,
+        },
+        processes: match identity {
+            Identity::Mapped { .. } => None,
+            // Counted in the sandbox's own user namespace; one is the guest itself.
+            Identity::Own { .. } => limits.pids.map(u64::from),
+        },
+        files: limits.files.map(u64::from),
+    }
+}

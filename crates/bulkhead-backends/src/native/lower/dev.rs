@@ -1,0 +1,59 @@
+//! `/dev`, and what is hidden of `/proc`.
+
+use std::{ffi::OsStr, path::Path};
+
+use bulkhead_linux::{
+    mounts::Attributes,
+    steps::{Kind, Step},
+};
+use rustix::fs::FileType;
+
+use super::paths::{Steps, inside};
+use crate::native::{
+    root,
+    survey::{Entry, Survey},
+};
+
+const LINKS: [(&str, &str); 5] = [
+    ("/dev/fd", "/proc/self/fd"),
+    ("/dev/stdin", "/proc/self/fd/0"),
+    ("/dev/stdout", "/proc/self/fd/1"),
+    ("/dev/stderr", "/proc/self/fd/2"),
+    ("/dev/ptmx", "pts/ptmx"),
+];
+
+pub(super) fn lower(steps: &mut Steps, survey: &Survey) {
+    // A directory of the base, so that nothing of another root's `/dev` is used: an image that
+    // ships `/dev/null` as a link once led masks astray (CVE-2025-31133).
+    steps.push(Step::Dir { path: c"dev".to_owned(), mode: 0o755 });
+    steps.private(c"dev", "/dev".as_ref());
+    for entry in &survey.devices {
+        if let Entry::Is { path, looked } = entry
+            && looked.kind == FileType::CharacterDevice
+        {
+            steps.show(path, *looked, Attributes::Device);
+        }
+    }
+    for (path, to) in LINKS {
+        steps.link(Path::new(path), OsStr::new(to));
+    }
+    steps.dir_all("/dev/pts".as_ref());
+    steps.push(Step::Mount { kind: Kind::Pts, target: inside("/dev/pts".as_ref()) });
+    steps.private(c"shm", "/dev/shm".as_ref());
+    steps.push(Step::Seal { target: inside("/dev".as_ref()) });
+}
+
+/// Hides what tells about the host, and makes read-only what changes it.
+pub(super) fn mask_proc(steps: &mut Steps, survey: &Survey) {
+    let among = |list: &[&str], path: &Path| list.iter().any(|it| Path::new(it) == path);
+    for (path, kind) in &survey.proc {
+        let target = inside(path);
+        if among(&root::READ_ONLY_IN_PROC, path) {
+            steps.bind(&target, None, &target, Attributes::Inert);
+        } else if *kind == FileType::Directory {
+            steps.bind(c"lower", None, &target, Attributes::Inert);
+        } else {
+            steps.bind(c"blank/file", None, &target, Attributes::Inert);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! A list of steps that knows which directories it has made.
+
+use std::{
+    collections::BTreeSet,
+    ffi::{CStr, CString, OsStr},
+    path::{Path, PathBuf},
+};
+
+use bulkhead_linux::{
+    mounts::{Attributes, Inode, Looked},
+    steps::Step,
+};
+use rustix::fs::FileType;
+
+use super::Line;
+
+#[derive(Default)]
+pub(super) struct Steps {
+    pub(super) lines: Vec<Line>,
+    made: BTreeSet<PathBuf>,
+    /// Where something of the host's is mounted: nothing is made below.
+    covered: BTreeSet<PathBuf>,
+}
+
+/// `path` as the steps know it: below `new`.
+pub(super) fn inside(path: &Path) -> CString {
+    below(b"new", path)
+}
+
+/// `path` of the host as the steps know it.
+pub(super) fn outside(path: &Path) -> CString {
+    below(b"old", path)
+}
+
+fn below(base: &[u8], path: &Path) -> CString {
+    // Paths of a plan have no NUL: `GuestPath` and `HostPath` refuse it.
+    CString::new([base, path.as_os_str().as_encoded_bytes()].concat()).unwrap_or_default()
+}
+
+impl Steps {
+    pub(super) fn push(&mut self, step: Step) {
+        self.lines.push(Line::Do(step));
+    }
+
+    pub(super) fn bind(
+        &mut self,
+        source: &CStr,
+        expect: Option<Inode>,
+        target: &CStr,
+        attributes: Attributes,
+    ) {
+        let (source, target) = (source.to_owned(), target.to_owned());
+        self.push(Step::Bind { source, expect, target, attributes });
+    }
+
+    /// Makes `path` and the directories that hold it, unless they come with something mounted.
+    pub(super) fn dir_all(&mut self, path: &Path) {
+        let mut above: Vec<&Path> = path.ancestors().collect();
+        above.reverse();
+        for dir in above.into_iter().skip(1) {
+            let given = self.covered.iter().any(|it| dir.starts_with(it));
+            if !given && self.made.insert(dir.to_owned()) {
+                self.push(Step::Dir { path: inside(dir), mode: 0o755 });
+            }
+        }
+    }
+
+    pub(super) fn parents(&mut self, path: &Path) {
+        if let Some(parent) = path.parent() {
+            self.dir_all(parent);
+        }
+    }
+
+    pub(super) fn file(&mut self, path: &str, content: &str) {
+        let path = Path::new(path);
+        self.parents(path);
+        self.push(Step::File { path: inside(path), content: content.as_bytes().into() });
+    }
+
+    pub(super) fn link(&mut self, path: &Path, to: &OsStr) {
+        self.parents(path);
+        let to = CString::new(to.as_encoded_bytes()).unwrap_or_default();
+        self.push(Step::Link { path: inside(path), to });
+    }
+
+    /// Something to mount on, of the right kind.
+    pub(super) fn place(&mut self, path: &Path, kind: FileType) {
+        if kind == FileType::Directory {
+            self.dir_all(path);
+        } else {
+            self.parents(path);
+            if !self.covered.iter().any(|it| path.starts_with(it)) {
+                self.push(Step::File { path: inside(path), content: Box::default() });
+            }
+        }
+    }
+
+    /// Shows a part of the host's tree at its own path.
+    pub(super) fn show(&mut self, path: &Path, looked: Looked, attributes: Attributes) {
+        self.place(path, looked.kind);
+        self.bind(&outside(path), Some(looked.inode), &inside(path), attributes);
+        self.cover(path);
+    }
+
+    /// Shows a directory of the base at `path`; more can be made in it.
+    pub(super) fn private(&mut self, source: &CStr, path: &Path) {
+        self.dir_all(path);
+        self.bind(source, None, &inside(path), Attributes::ReadWrite);
+    }
+
+    pub(super) fn cover(&mut self, path: &Path) {
+        self.covered.insert(path.to_owned());
+    }
+}

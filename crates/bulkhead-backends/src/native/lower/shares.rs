@@ -1,0 +1,67 @@
+//! What the plan shares, and what is protected in it.
+
+use std::{ffi::CString, path::Path};
+
+use bulkhead_linux::{mounts::Attributes, steps::Step};
+use bulkhead_policy::Plan;
+use bulkhead_spec::Access;
+
+use super::{
+    Line,
+    paths::{Steps, inside},
+};
+use crate::native::{
+    protect::{How, Protection},
+    survey::{Share, Survey},
+};
+
+pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {
+    for (at, path) in plan.tmpfs().iter().enumerate() {
+        let source = CString::new(format!("tmpfs{at}")).unwrap_or_default();
+        steps.push(Step::Dir { path: source.clone(), mode: 0o1777 });
+        steps.private(&source, path.as_path());
+    }
+    for share in &survey.shares {
+        steps.place(&share.to, share.looked.kind);
+        let target = inside(&share.to);
+        match share.access {
+            Access::ReadOnly => show(steps, share, Attributes::ReadOnly, target),
+            Access::ReadWrite => show(steps, share, Attributes::ReadWrite, target),
+            Access::Private => private(steps, share, target),
+        }
+        steps.cover(&share.to);
+    }
+    for Protection { path, how } in &survey.protections {
+        protect(steps, path, *how);
+    }
+}
+
+fn show(steps: &mut Steps, share: &Share, attributes: Attributes, target: CString) {
+    steps.lines.push(Line::Show { share: share.clone(), attributes, target });
+}
+
+/// A copy on write: the share lies below, changes go to the base.
+pub(super) fn private(steps: &mut Steps, share: &Share, target: CString) {
+    let at = steps.lines.len();
+    let dir = |kind: &str| CString::new(format!("{kind}/{at}")).unwrap_or_default();
+    let (lower, upper) = (dir("lower"), dir("upper"));
+    let work = CString::new(format!("upper/{at}-work")).unwrap_or_default();
+    for path in [&lower, &upper, &work] {
+        steps.push(Step::Dir { path: path.clone(), mode: 0o755 });
+    }
+    show(steps, share, Attributes::ReadOnly, lower.clone());
+    steps.push(Step::Overlay { lower, upper, work, target });
+}
+
+fn protect(steps: &mut Steps, path: &Path, how: How) {
+    let target = inside(path);
+    match how {
+        How::Pin => steps.bind(&target, None, &target, Attributes::ReadWrite),
+        How::Reopen => steps.bind(&target, None, &target, Attributes::Reopened),
+        How::ReadOnly | How::AbsentCommonDir => {
+            steps.bind(&target, None, &target, Attributes::ReadOnly);
+        }
+        How::Absent => steps.bind(c"empty", None, &target, Attributes::Inert),
+        How::Hidden => steps.bind(c"blank/file", None, &target, Attributes::Inert),
+    }
+}

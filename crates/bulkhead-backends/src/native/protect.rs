@@ -1,0 +1,123 @@
+//! Which files of a live workspace must stay as they are, and which must not be seen.
+
+mod git;
+mod secrets;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use bulkhead_policy::WORKSPACE_TRIGGERS;
+use bulkhead_spec::{Access, Workspace, escape_bytes};
+use rustix::fs::FileType;
+
+use super::survey::{Share, hides_secrets, looked};
+use crate::BackendError;
+
+/// One thing to do to a path of the host that a sandbox sees at the same path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Protection {
+    pub(super) path: PathBuf,
+    pub(super) how: How,
+}
+
+/// What to do to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum How {
+    /// It can be changed, but neither moved nor removed: something in it is protected.
+    Pin,
+    /// It can be changed though what holds it cannot; it can neither be moved nor removed.
+    Reopen,
+    /// It can be read and nothing else.
+    ReadOnly,
+    /// It is absent, and stays so: an empty directory stands in its place.
+    Absent,
+    /// It is absent, and stays so: a file that says `.` stands in its place, because git fails on
+    /// any other `commondir`.
+    AbsentCommonDir,
+    /// It looks empty.
+    Hidden,
+}
+
+/// What was found in a workspace.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Git directories outside the workspace that belong to it.
+    pub(super) shares: Vec<Share>,
+    /// In the order in which they are to be done.
+    pub(super) protections: Vec<Protection>,
+}
+
+/// Looks for everything in `workspace` that needs protection.
+pub(super) fn find(workspace: &Workspace) -> Result<Found, BackendError> {
+    let dir = workspace.dir.as_path();
+    let mut found = Found::default();
+    if workspace.access == Access::ReadWrite {
+        for trigger in WORKSPACE_TRIGGERS {
+            if !spared(workspace, trigger) {
+                protect(dir, Path::new(trigger), &mut found.protections)?;
+            }
+        }
+    }
+    if !spared(workspace, ".git") {
+        git::protect(workspace, &mut found)?;
+    }
+    if hides_secrets(workspace) {
+        secrets::hide(dir, &mut found.protections);
+    }
+    // Outer before inner: a mount hides what was mounted below it before.
+    found.protections.sort_by_key(|it| (it.path.components().count(), it.clone()));
+    found
+        .protections
+        .dedup_by(|later, first| later.path == first.path && later.how == How::Pin);
+    Ok(found)
+}
+
+/// Whether the caller said by name that `trigger` needs no protection.
+fn spared(workspace: &Workspace, trigger: &str) -> bool {
+    let trigger = Path::new(trigger);
+    workspace.unprotected.iter().any(|it| trigger.starts_with(it))
+}
+
+/// Protects `name` below `dir`, with every directory on the way.
+fn protect(
+    dir: &Path,
+    name: &Path,
+    protections: &mut Vec<Protection>,
+) -> Result<(), BackendError> {
+    let mut path = dir.to_owned();
+    let mut parts = name.components().peekable();
+    while let Some(part) = parts.next() {
+        path.push(part);
+        let kind = match looked(&path) {
+            Ok(looked) => Some(looked.kind),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(refused(&path, error.to_string())),
+        };
+        let how = match (kind, parts.peek()) {
+            (Some(FileType::Directory), Some(_)) => How::Pin,
+            (Some(FileType::Directory | FileType::RegularFile), _) => How::ReadOnly,
+            (Some(FileType::Symlink), _) => {
+                let why = "it is a symbolic link and could be replaced; name the workspace read-only, \
+                    or spare it with --unprotect";
+                return Err(refused(&path, why.to_owned()));
+            }
+            (Some(_), _) => {
+                return Err(refused(&path, "it is neither a directory nor a file".to_owned()));
+            }
+            (None, _) if path.ends_with("commondir") => How::AbsentCommonDir,
+            (None, _) => How::Absent,
+        };
+        protections.push(Protection { path: path.clone(), how });
+        if how != How::Pin {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, why: String) -> BackendError {
+    let path = escape_bytes(path.as_os_str().as_encoded_bytes());
+    BackendError::Share { path, why }
+}

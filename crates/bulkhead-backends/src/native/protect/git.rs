@@ -1,0 +1,158 @@
+//! The git directory of a workspace, wherever it is.
+//!
+//! A git directory names programs to run (hooks, `core.fsmonitor`, filters, `core.sshCommand`), so
+//! whoever writes it runs code the next time that the host's user types `git status`. Objects, refs
+//! and the index stay writable: committing works inside.
+
+use std::{
+    io::Read as _,
+    path::{Component, Path, PathBuf},
+};
+
+use bulkhead_policy::GIT_TRIGGERS;
+use bulkhead_spec::{Access, Workspace};
+use rustix::fs::FileType;
+
+use super::{Found, How, Protection, protect as protect_path};
+use crate::{
+    BackendError,
+    native::survey::{looked, path_of, share},
+};
+
+/// How deep git directories of submodules are looked for; their names may contain slashes.
+const DEPTH: usize = 8;
+
+pub(super) fn protect(workspace: &Workspace, found: &mut Found) -> Result<(), BackendError> {
+    let writable = workspace.access == Access::ReadWrite;
+    let dir = workspace.dir.as_path();
+    let pointer = dir.join(".git");
+    match looked(&pointer).map(|it| it.kind) {
+        Ok(FileType::Directory) if writable => protect_dir(&pointer, How::Pin, found),
+        Ok(FileType::RegularFile) => {
+            if writable {
+                protect_path(dir, Path::new(".git"), &mut found.protections)?;
+            }
+            linked(dir, &pointer, workspace.access, found)
+        }
+        Err(_) if writable => protect_path(dir, Path::new(".git"), &mut found.protections),
+        Ok(FileType::Symlink) if writable => {
+            protect_path(dir, Path::new(".git"), &mut found.protections)
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Protects one git directory, and those of the submodules within.
+fn protect_dir(dir: &Path, how: How, found: &mut Found) -> Result<(), BackendError> {
+    found.protections.push(Protection { path: dir.to_owned(), how });
+    for trigger in GIT_TRIGGERS {
+        protect_path(dir, Path::new(trigger), &mut found.protections)?;
+    }
+    let modules = dir.join("modules");
+    if modules.is_dir() {
+        // No new submodule can be made, those that are there work as before.
+        found.protections.push(Protection { path: modules.clone(), how: How::ReadOnly });
+        submodules(&modules, DEPTH, found)?;
+    }
+    Ok(())
+}
+
+fn submodules(dir: &Path, depth: usize, found: &mut Found) -> Result<(), BackendError> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if !entry.file_type().is_ok_and(|it| it.is_dir()) {
+            continue;
+        }
+        if path.join("HEAD").is_file() {
+            protect_dir(&path, How::Reopen, found)?;
+        } else if 0 < depth {
+            submodules(&path, depth - 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// A worktree or a submodule: `.git` is a file that says where the git directory is.
+fn linked(
+    workspace: &Path,
+    pointer: &Path,
+    access: Access,
+    found: &mut Found,
+) -> Result<(), BackendError> {
+    let Some(dir) = read_path(pointer, b"gitdir:", workspace) else { return Ok(()) };
+    // Only a git directory that names this workspace as its own is shared: a pointer alone, which
+    // may have come with the project, proves nothing.
+    let worktree = read_path(&dir.join("gitdir"), b"", &dir).as_deref() == Some(pointer);
+    let common = match read_path(&dir.join("commondir"), b"", &dir) {
+        Some(common) if worktree => common,
+        None if is_submodule(&dir, workspace) => dir.clone(),
+        Some(_) | None => return Ok(()),
+    };
+    if common.starts_with(workspace) {
+        return Ok(());
+    }
+    found.shares.push(share(&common, &common, access)?);
+    if access != Access::ReadWrite {
+        return Ok(());
+    }
+    protect_dir(&common, How::Pin, found)?;
+    if worktree {
+        let worktrees = common.join("worktrees");
+        found.protections.push(Protection { path: worktrees, how: How::ReadOnly });
+        found.protections.push(Protection { path: dir.clone(), how: How::Reopen });
+        for name in ["commondir", "config.worktree", "gitdir"] {
+            protect_path(&dir, Path::new(name), &mut found.protections)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the configuration in `dir` says that its work tree is `workspace`.
+fn is_submodule(dir: &Path, workspace: &Path) -> bool {
+    let Some(config) = read(&dir.join("config")) else { return false };
+    let lines = config.split(|it| *it == b'\n');
+    let value = lines.filter_map(|line| {
+        let (name, value) = split_once(line, b'=')?;
+        name.trim_ascii().eq_ignore_ascii_case(b"worktree").then(|| value.trim_ascii().to_vec())
+    });
+    value.into_iter().any(|value| climbed(dir, &path_of(value)).as_deref() == Some(workspace))
+}
+
+fn split_once(line: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
+    let position = line.iter().position(|it| *it == at)?;
+    Some((line.get(..position)?, line.get(position + 1..)?))
+}
+
+/// The path that the first line of `file` holds after `prefix`, seen from `base`.
+fn read_path(file: &Path, prefix: &[u8], base: &Path) -> Option<PathBuf> {
+    let content = read(file)?;
+    let line = content.split(|it| *it == b'\n').next()?.strip_prefix(prefix)?;
+    climbed(base, &path_of(line.trim_ascii().to_vec()))
+}
+
+fn read(file: &Path) -> Option<Vec<u8>> {
+    if looked(file).ok()?.kind != FileType::RegularFile {
+        return None;
+    }
+    let mut content = Vec::new();
+    std::fs::File::open(file).ok()?.take(64 * 1024).read_to_end(&mut content).ok()?;
+    Some(content)
+}
+
+/// `path` seen from `base`, without `.` and `..`.
+fn climbed(base: &Path, path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in base.join(path).components() {
+        match part {
+            Component::ParentDir => {
+                if !out.pop() {
+                    return None;
+                }
+            }
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => out.push(part),
+        }
+    }
+    Some(out)
+}

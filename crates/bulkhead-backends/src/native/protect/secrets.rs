@@ -1,0 +1,40 @@
+//! Files that usually hold secrets.
+
+use std::path::Path;
+
+use bulkhead_policy::holds_secrets;
+
+use super::{How, Protection};
+
+/// How deep below the workspace they are looked for, and how many entries are looked at: a start
+/// must not take longer because a project is large.
+const DEPTH: usize = 3;
+const ENTRIES: usize = 20_000;
+
+/// Directories that are large and hold other people's files.
+const SKIPPED: [&[u8]; 6] =
+    [b".git", b"node_modules", b"target", b".venv", b"venv", b"__pycache__"];
+
+pub(super) fn hide(dir: &Path, protections: &mut Vec<Protection>) {
+    let mut left = ENTRIES;
+    walk(dir, DEPTH, &mut left, protections);
+}
+
+/// What cannot be read by us cannot be read inside either.
+fn walk(dir: &Path, depth: usize, left: &mut usize, protections: &mut Vec<Protection>) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            return;
+        }
+        let name = entry.file_name();
+        let name = name.as_encoded_bytes();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_file() && holds_secrets(name) {
+            protections.push(Protection { path: entry.path(), how: How::Hidden });
+        } else if kind.is_dir() && 0 < depth && !SKIPPED.contains(&name) {
+            walk(&entry.path(), depth - 1, left, protections);
+        }
+    }
+}

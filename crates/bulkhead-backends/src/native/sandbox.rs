@@ -1,0 +1,208 @@
+//! A sandbox of namespaces, alive.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use bulkhead_guest::protocol::{Start, ToGuest, ToHost};
+use bulkhead_linux::{birth::Newborn, cgroup::Cgroup};
+use bulkhead_policy::ExecPlan;
+use bulkhead_spec::{Bytes, Limits, Usage, escape_bytes};
+use tokio::{io::unix::AsyncFd, time::timeout};
+
+use super::{
+    control::Control,
+    identity::Owner,
+    placeholder::Placeholders,
+    process::{NativeProcess, not_started},
+    streams,
+    watch::watch,
+};
+use crate::{BackendError, Process, Sandbox};
+
+/// How long the kernel may take to end a sandbox before we say that it is stuck.
+const STUCK: Duration = Duration::from_secs(10);
+
+/// The room. Its fields are dropped in this order: first the programs, then what held them.
+pub(super) struct NativeSandbox {
+    shared: Arc<Shared>,
+    placeholders: Placeholders,
+    owner: Owner,
+}
+
+/// What a running program needs of its room.
+pub(super) struct Shared {
+    newborn: Mutex<Newborn>,
+    ended: AsyncFd<OwnedFd>,
+    pub(super) control: Control,
+    cgroup: Option<Cgroup>,
+    pub(super) limits: Limits,
+    /// What the guest counted, for hosts where no cgroup does.
+    pub(super) counted: Mutex<Usage>,
+    next: AtomicU32,
+}
+
+/// What holds a sandbox on the host, handed over to the room.
+pub(super) struct Held {
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) placeholders: Placeholders,
+    pub(super) owner: Owner,
+}
+
+impl NativeSandbox {
+    pub(super) fn new(
+        newborn: Newborn,
+        control: Control,
+        held: Held,
+        limits: &Limits,
+    ) -> io::Result<Self> {
+        let ended = watch(newborn.pidfd().try_clone_to_owned()?)?;
+        let shared = Shared {
+            newborn: Mutex::new(newborn),
+            ended,
+            control,
+            cgroup: held.cgroup,
+            limits: *limits,
+            counted: Mutex::new(Usage::default()),
+            next: AtomicU32::new(1),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            placeholders: held.placeholders,
+            owner: held.owner,
+        })
+    }
+
+    pub(super) fn control(&self) -> &Control {
+        &self.shared.control
+    }
+
+    /// Why the guest never spoke.
+    pub(super) fn stillborn(&self) -> BackendError {
+        match self.shared.newborn().failure() {
+            Some(failed) => BackendError::Build {
+                hint: hint(&failed.action, &failed.source),
+                action: failed.action,
+                source: failed.source,
+            },
+            None => BackendError::Guest("it ended before its walls stood".to_owned()),
+        }
+    }
+}
+
+/// What to do about steps that are known to fail on some hosts.
+fn hint(action: &str, source: &io::Error) -> Option<String> {
+    let denied = source.kind() == io::ErrorKind::PermissionDenied;
+    if denied && (action.starts_with("mount") || action.starts_with("map")) {
+        return Some("run `bulkhead doctor`: this host restricts user namespaces".to_owned());
+    }
+    if action.contains("private copy") {
+        return Some("overlay mounts in user namespaces need Linux 5.11".to_owned());
+    }
+    None
+}
+
+impl Shared {
+    fn newborn(&self) -> std::sync::MutexGuard<'_, Newborn> {
+        self.newborn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let counted = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(cgroup) = &self.cgroup else { return counted };
+        let used = cgroup.usage();
+        Usage {
+            wall: Duration::ZERO,
+            cpu: used.cpu_time.or(counted.cpu),
+            memory_peak: used.memory_peak.map(Bytes).or(counted.memory_peak),
+            processes_peak: used.processes_peak,
+            oom_kills: used.oom_kills,
+            process_refusals: used.process_refusals,
+        }
+    }
+
+    /// Ends every process and waits until none is left.
+    pub(super) async fn kill(&self) -> Result<(), BackendError> {
+        let failed = |source| BackendError::System { action: "end the sandbox", source };
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.kill().map_err(|error| failed(io::Error::other(error)))?;
+        }
+        self.newborn().kill().map_err(failed)?;
+        match timeout(STUCK, self.ended.readable()).await {
+            Ok(ready) => {
+                ready.map_err(failed)?.retain_ready();
+                self.newborn().reap().map_err(failed)
+            }
+            Err(_elapsed) => Err(failed(io::Error::other("a process is stuck in the kernel"))),
+        }
+    }
+}
+
+#[async_trait::async_trait]
+impl Sandbox for NativeSandbox {
+    async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
+        let failed = |source| BackendError::System { action: "start a program", source };
+        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
+        let bytes = |text: &std::ffi::OsString| text.as_encoded_bytes().to_vec();
+        let start = Start {
+            id,
+            argv: exec.argv().iter().map(bytes).collect(),
+            env: exec
+                .env()
+                .iter()
+                .map(|(name, value)| [&bytes(name), &b"="[..], &bytes(value)].concat())
+                .collect(),
+            dir: exec.dir().as_path().as_os_str().as_encoded_bytes().to_vec(),
+            terminal: exec.terminal().map(|it| (it.rows, it.columns)),
+        };
+        let piped = match exec.terminal() {
+            Some(_) => None,
+            None => Some(streams::pipes(exec.stdin()).map_err(failed)?),
+        };
+        let (ours, theirs) = match piped {
+            Some((ours, theirs)) => (Some(ours), Vec::from(theirs)),
+            None => (None, Vec::new()),
+        };
+        self.control().say(&ToGuest::Start(start), &theirs).await.map_err(failed)?;
+        drop(theirs);
+        match self.control().about(id).await.map_err(failed)? {
+            Some(ToHost::Started { .. }) => {}
+            Some(ToHost::NotStarted { stage, errno, .. }) => {
+                return Err(not_started(exec, stage, errno));
+            }
+            Some(other) => return Err(BackendError::Guest(format!("{other:?} at a start"))),
+            None => return Err(BackendError::Guest("it ended at a start".to_owned())),
+        }
+        let (streams, terminal) = match ours {
+            Some(ours) => (ours, None),
+            None => streams::terminal(self.control().descriptor()).map_err(failed)?,
+        };
+        Ok(Box::new(NativeProcess::new(id, Arc::clone(&self.shared), streams, terminal)))
+    }
+
+    fn usage(&self) -> Result<Usage, BackendError> {
+        Ok(self.shared.usage())
+    }
+
+    async fn kill(&self) -> Result<(), BackendError> {
+        self.shared.kill().await
+    }
+
+    async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
+        self.shared.kill().await?;
+        let Self { shared, placeholders, owner } = *self;
+        drop((shared, placeholders, owner));
+        Ok(())
+    }
+}
+
+/// A name from outside, for a message.
+pub(super) fn shown(text: &std::ffi::OsStr) -> String {
+    escape_bytes(text.as_encoded_bytes())
+}

@@ -1,0 +1,157 @@
+//! What is on this host, as far as a plan touches it.
+//!
+//! The survey looks and decides nothing. It notes which inode each path led to, and the sandbox is
+//! built from exactly those, whatever the paths say by then.
+
+use std::{
+    ffi::{CString, OsString},
+    io,
+    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
+    path::{Path, PathBuf},
+};
+
+use bulkhead_linux::mounts::{Looked, look};
+use bulkhead_policy::Plan;
+use bulkhead_spec::{Access, EnvFiles, Root, Workspace, escape_bytes};
+use rustix::fs::FileType;
+
+use super::{
+    protect::{self, Protection},
+    root,
+};
+use crate::BackendError;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Survey {
+    /// The host's own programs and settings; empty for another root.
+    pub(super) own: Vec<Entry>,
+    /// The other root.
+    pub(super) root: Option<Share>,
+    /// Devices.
+    pub(super) devices: Vec<Entry>,
+    /// What the plan shares, outer directories first.
+    pub(super) shares: Vec<Share>,
+    /// What must stay as it is within them.
+    pub(super) protections: Vec<Protection>,
+    /// Paths of `/proc` that this kernel has.
+    pub(super) proc: Vec<(PathBuf, FileType)>,
+}
+
+/// One path of the host's own tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    /// A file or directory.
+    Is { path: PathBuf, looked: Looked },
+    /// A symbolic link.
+    Link { path: PathBuf, to: OsString },
+}
+
+/// One thing that the plan shares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) from: PathBuf,
+    pub(super) to: PathBuf,
+    pub(super) access: Access,
+    pub(super) looked: Looked,
+}
+
+/// Looks at everything that `plan` touches.
+pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
+    let (own, root) = match plan.root() {
+        Root::Host => (own(), None),
+        Root::Directory(dir) => {
+            let root = share(dir.as_path(), Path::new("/"), Access::Private)?;
+            (Vec::new(), Some(root))
+        }
+    };
+    let mut shares = Vec::new();
+    let mut protections = Vec::new();
+    for mount in plan.mounts() {
+        shares.push(share(mount.from.as_path(), mount.to.as_path(), mount.access)?);
+    }
+    if let Some(workspace) = plan.workspace() {
+        let dir = workspace.dir.as_path();
+        shares.push(share(dir, dir, workspace.access)?);
+        let found = protect::find(workspace)?;
+        shares.extend(found.shares);
+        protections = found.protections;
+    }
+    shares.sort_by_key(|it| it.to.components().count());
+    let proc =
+        root::HIDDEN_IN_PROC.iter().chain(&root::EMPTY_IN_PROC).chain(&root::READ_ONLY_IN_PROC);
+    Ok(Survey {
+        own,
+        root,
+        devices: entries(&root::DEVICES),
+        shares,
+        protections,
+        proc: proc
+            .filter_map(|path| Some((PathBuf::from(path), looked(Path::new(path)).ok()?.kind)))
+            .collect(),
+    })
+}
+
+fn own() -> Vec<Entry> {
+    let mut found = entries(&root::PROGRAMS);
+    found.extend(entries(&root::SETTINGS));
+    found
+}
+
+/// Those of `paths` that exist.
+fn entries(paths: &[&str]) -> Vec<Entry> {
+    paths.iter().filter_map(|path| entry(PathBuf::from(path)).ok()).collect()
+}
+
+fn entry(path: PathBuf) -> io::Result<Entry> {
+    let looked = looked(&path)?;
+    if looked.kind == FileType::Symlink {
+        let to = std::fs::read_link(&path)?.into_os_string();
+        return Ok(Entry::Link { path, to });
+    }
+    Ok(Entry::Is { path, looked })
+}
+
+pub(super) fn looked(path: &Path) -> io::Result<Looked> {
+    let text = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    look(&text)
+}
+
+/// One thing to be shared, by its real path.
+pub(super) fn share(from: &Path, to: &Path, access: Access) -> Result<Share, BackendError> {
+    let refused = |why: String| BackendError::Share {
+        path: escape_bytes(from.as_os_str().as_bytes()),
+        why,
+    };
+    let found = looked(from).map_err(|error| refused(error.to_string()))?;
+    match found.kind {
+        FileType::Directory | FileType::RegularFile => {}
+        FileType::Symlink => {
+            return Err(refused("it is a symbolic link; name what it leads to".to_owned()));
+        }
+        FileType::Fifo
+        | FileType::Socket
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => {
+            return Err(refused("it is neither a directory nor a regular file".to_owned()));
+        }
+    }
+    // A link on the way would be followed in the sandbox's tree, not in the host's.
+    let real = from.canonicalize().map_err(|error| refused(error.to_string()))?;
+    let looked = looked(&real).map_err(|error| refused(error.to_string()))?;
+    if looked.inode != found.inode {
+        return Err(refused("it changed while it was looked at".to_owned()));
+    }
+    Ok(Share { from: real, to: to.to_owned(), access, looked })
+}
+
+/// Whether files that usually hold secrets are to be hidden.
+pub(super) fn hides_secrets(workspace: &Workspace) -> bool {
+    workspace.env_files == EnvFiles::Hidden
+}
+
+/// A path from its bytes.
+pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}

@@ -1,0 +1,70 @@
+//! What went wrong, and whose turn it is.
+
+use bulkhead_backends::BackendError;
+use bulkhead_policy::Denial;
+use bulkhead_spec::Guarantees;
+
+/// Bulkhead could not run the program.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The policy says no.
+    #[error("the policy refuses this")]
+    Denied(#[from] Denial),
+    /// No backend keeps the promises that the plan requires.
+    #[error("no backend here upholds {}", .lacking)]
+    Unplaced {
+        /// What the plan requires and the nearest backend lacks.
+        lacking: Guarantees,
+        /// Each of those with why not, and what would help.
+        because: Vec<String>,
+    },
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// What happens could not be recorded, so nothing may happen.
+    #[error("could not write the record of this run to `{path}`")]
+    Ledger {
+        /// Where it was to be written.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// Whose turn it is. Exit codes, HTTP statuses and MCP errors are all derived from this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The caller may ask for less.
+    Denied,
+    /// The operator must provide a backend.
+    Unavailable,
+    /// The program is not there.
+    NotFound,
+    /// The program cannot be run.
+    NotExecutable,
+    /// We, or the host, must be mended.
+    Internal,
+}
+
+impl RunError {
+    /// Whose turn it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Denied(_) => ErrorKind::Denied,
+            Self::Unplaced { .. } => ErrorKind::Unavailable,
+            Self::Backend(BackendError::NotFound { .. }) => ErrorKind::NotFound,
+            Self::Backend(BackendError::NotExecutable { .. }) => ErrorKind::NotExecutable,
+            Self::Backend(_) | Self::Ledger { .. } => ErrorKind::Internal,
+        }
+    }
+
+    /// The exit code by which a shell knows this error.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind() {
+            ErrorKind::NotFound => 127,
+            ErrorKind::NotExecutable => 126,
+            ErrorKind::Denied | ErrorKind::Unavailable | ErrorKind::Internal => 125,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Which backend builds a plan.
+
+use bulkhead_backends::{Backend, Finding, State};
+use bulkhead_policy::{Plan, Settled};
+use bulkhead_spec::{Guarantee, Guarantees};
+
+use crate::RunError;
+
+/// The first backend that upholds everything the plan requires, and the plan as it can build it.
+///
+/// There is no second best: if none does, the plan is not built.
+pub(crate) fn place<'a>(
+    plan: &Plan,
+    backends: &'a [Box<dyn Backend>],
+) -> Result<(&'a dyn Backend, Settled, Guarantees), RunError> {
+    let mut nearest: Option<(Guarantees, Vec<String>)> = None;
+    for backend in backends {
+        let findings = backend.findings();
+        let upheld = upheld_by(&findings);
+        match plan.clone().settle(&upheld) {
+            Ok(settled) => return Ok((backend.as_ref(), settled, upheld)),
+            Err(lacking) => {
+                let fewer = |it: &(Guarantees, _)| lacking.iter().count() < it.0.iter().count();
+                if nearest.as_ref().is_none_or(fewer) {
+                    let because = reasons(backend.name(), &lacking, &findings);
+                    nearest = Some((lacking, because));
+                }
+            }
+        }
+    }
+    let (lacking, because) = nearest.unwrap_or_else(|| (plan.require().clone(), Vec::new()));
+    Err(RunError::Unplaced { lacking, because })
+}
+
+/// What a backend upholds, and what the engine upholds for all of them.
+fn upheld_by(findings: &[Finding]) -> Guarantees {
+    let upheld = |it: &&Finding| matches!(it.state, State::Upheld { .. });
+    let backend = findings.iter().filter(upheld).map(|it| it.guarantee);
+    backend.chain([Guarantee::OutputBounded]).collect()
+}
+
+fn reasons(backend: &str, lacking: &Guarantees, findings: &[Finding]) -> Vec<String> {
+    let reason = |finding: &Finding| match &finding.state {
+        State::Missing { why, hint } if lacking.contains(finding.guarantee) => {
+            let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            Some(format!("{}: {backend} cannot, {why}{hint}", finding.guarantee))
+        }
+        State::Missing { .. } | State::Upheld { .. } => None,
+    };
+    findings.iter().filter_map(reason).collect()
+}

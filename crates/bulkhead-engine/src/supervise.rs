@@ -1,0 +1,180 @@
+//! Watches over one running program.
+//!
+//! This is the only clock that stops a program, whatever built its sandbox.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI32, Ordering},
+    },
+    time::Duration,
+};
+
+use bulkhead_backends::{BackendError, Process, ProcessHandle, Sandbox};
+use bulkhead_policy::{ExecPlan, Plan};
+use bulkhead_spec::{Ending, Span};
+use rustix::process::Signal;
+use tokio::{sync::mpsc, time};
+
+use crate::{
+    Console, Control, RunError,
+    pump::{Ends, Pumps},
+};
+
+/// A program that has ended, and its output, which may still be on its way.
+pub(crate) struct Ended {
+    pub(crate) ending: Ending,
+    pub(crate) by_limit: bool,
+    pub(crate) output: Pumps,
+}
+
+/// Runs the program to its end, to a limit, or until the caller has had enough.
+pub(crate) async fn supervise(
+    sandbox: &dyn Sandbox,
+    plan: &Plan,
+    exec: &ExecPlan,
+    console: Console,
+) -> Result<Ended, RunError> {
+    let mut process = sandbox.exec(exec).await?;
+    let streams = process
+        .take_streams()
+        .ok_or_else(|| BackendError::Guest("a program came without its streams".to_owned()))?;
+    let Console { stdin, stdout, stderr, keep, mut control } = console;
+    let output =
+        Pumps::start(streams, Ends { stdin, stdout, stderr, keep }, plan.limits().output);
+    let handle: Arc<dyn ProcessHandle> = process.handle().into();
+    let passed = AtomicI32::new(0);
+
+    let stopped = tokio::select! {
+        ending = process.wait() => {
+            let ending = own_signal(ending?, &passed);
+            return Ok(Ended { ending, by_limit: is_limit(&ending), output });
+        }
+        reached = limit_reached(sandbox, plan, exec, &output) => reached,
+        signal = obey(&mut control, &*handle, &passed) => Ok(Ending::Canceled { signal }),
+    };
+    let ending = stopped?;
+    stop(sandbox, &mut *process, &*handle, grace(&ending, exec)).await?;
+    Ok(Ended { ending, by_limit: is_limit(&ending), output })
+}
+
+/// Ends the program: with a word of warning if it has time to tidy up, then for good.
+async fn stop(
+    sandbox: &dyn Sandbox,
+    process: &mut dyn Process,
+    handle: &dyn ProcessHandle,
+    grace: Duration,
+) -> Result<(), RunError> {
+    if !grace.is_zero() {
+        handle.signal(Signal::TERM).await?;
+        if time::timeout(grace, process.wait()).await.is_ok() {
+            return Ok(sandbox.kill().await?);
+        }
+    }
+    Ok(sandbox.kill().await?)
+}
+
+/// Only a deadline leaves time to tidy up: whoever floods or cancels has had theirs.
+fn grace(ending: &Ending, exec: &ExecPlan) -> Duration {
+    match ending {
+        Ending::TimedOut { .. } => exec.grace(),
+        Ending::Exited { .. }
+        | Ending::Signaled { .. }
+        | Ending::CpuTimeExceeded { .. }
+        | Ending::OutOfMemory { .. }
+        | Ending::DiskFull { .. }
+        | Ending::OutputLimit { .. }
+        | Ending::Canceled { .. }
+        | Ending::Lost => Duration::ZERO,
+    }
+}
+
+fn is_limit(ending: &Ending) -> bool {
+    match ending {
+        Ending::TimedOut { .. }
+        | Ending::CpuTimeExceeded { .. }
+        | Ending::OutOfMemory { .. }
+        | Ending::DiskFull { .. }
+        | Ending::OutputLimit { .. } => true,
+        Ending::Exited { .. }
+        | Ending::Signaled { .. }
+        | Ending::Canceled { .. }
+        | Ending::Lost => false,
+    }
+}
+
+/// A program that died of a signal which its caller sent was cancelled.
+fn own_signal(ending: Ending, passed: &AtomicI32) -> Ending {
+    if let Ending::Signaled { signal } = ending
+        && signal == passed.load(Ordering::Relaxed)
+    {
+        return Ending::Canceled { signal };
+    }
+    ending
+}
+
+/// Returns when the program has used up its time, its processor time or its output.
+async fn limit_reached(
+    sandbox: &dyn Sandbox,
+    plan: &Plan,
+    exec: &ExecPlan,
+    output: &Pumps,
+) -> Result<Ending, RunError> {
+    tokio::select! {
+        limit = deadline(exec.timeout()) => Ok(Ending::TimedOut { limit }),
+        limit = output.exceeded() => Ok(Ending::OutputLimit { limit }),
+        limit = cpu_time_used(sandbox, plan) => Ok(Ending::CpuTimeExceeded { limit: limit? }),
+    }
+}
+
+async fn deadline(timeout: Option<Duration>) -> Span {
+    match timeout {
+        Some(timeout) => {
+            time::sleep(timeout).await;
+            Span(timeout)
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Looks at the processor time again when it could be used up at the earliest.
+async fn cpu_time_used(sandbox: &dyn Sandbox, plan: &Plan) -> Result<Span, RunError> {
+    let Some(limit) = plan.limits().cpu_time else { return std::future::pending().await };
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let processors = u32::try_from(processors).unwrap_or(u32::MAX);
+    loop {
+        let used = sandbox.usage()?.cpu.unwrap_or_default();
+        let left = limit.0.saturating_sub(used);
+        if left.is_zero() {
+            return Ok(limit);
+        }
+        let earliest = left / processors;
+        time::sleep(earliest.max(Duration::from_millis(5))).await;
+    }
+}
+
+/// Does what the caller says until the caller says to end it; returns the last signal.
+async fn obey(
+    control: &mut mpsc::UnboundedReceiver<Control>,
+    handle: &dyn ProcessHandle,
+    passed: &AtomicI32,
+) -> i32 {
+    while let Some(control) = control.recv().await {
+        let done = match control {
+            Control::Signal(signal) => {
+                passed.store(signal.as_raw(), Ordering::Relaxed);
+                handle.signal(signal).await
+            }
+            Control::Resize(terminal) => handle.resize(terminal).await,
+            Control::Kill => {
+                let last = passed.load(Ordering::Relaxed);
+                return if last == 0 { Signal::KILL.as_raw() } else { last };
+            }
+        };
+        if let Err(error) = done {
+            // The program may just have ended; whoever waits for it will tell.
+            tracing::debug!(%error, "could not pass on");
+        }
+    }
+    std::future::pending().await
+}

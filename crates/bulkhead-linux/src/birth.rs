@@ -1,0 +1,195 @@
+//! The birth of a sandbox: a child with new namespaces applies its steps and becomes the guest.
+
+use std::{
+    ffi::{CStr, CString},
+    io,
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
+    sync::atomic::{AtomicI32, AtomicUsize, Ordering},
+};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+
+use crate::{
+    clone::{Stack, clone},
+    steps::{Step, apply},
+    sys,
+};
+
+/// Which namespaces a sandbox gets besides its own users, mounts, processes, IPC, host name and
+/// cgroup root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkNamespace {
+    /// Its own, empty but for loopback.
+    Own,
+    /// The host's.
+    Host,
+}
+
+/// A sandbox to be born.
+pub struct Embryo<'a> {
+    /// What the child does first.
+    pub steps: Vec<Step>,
+    /// The program that it becomes.
+    pub guest: RawFd,
+    /// Whether it shares the host's network.
+    pub network: NetworkNamespace,
+    /// The cgroup it is born in, where the kernel can do that.
+    pub cgroup: Option<BorrowedFd<'a>>,
+}
+
+/// A child that is on its way to become the guest, or has.
+///
+/// Dropping it kills the child, and with it every process of its namespace.
+#[derive(Debug)]
+pub struct Newborn {
+    pidfd: OwnedFd,
+    pid: Pid,
+    reaped: bool,
+    // Declared after the descriptors, dropped after `Drop` has waited for the child: it runs on
+    // this memory until it executes the guest.
+    shared: Box<Shared>,
+    _stack: Stack,
+}
+
+/// What parent and child both see.
+#[derive(Debug)]
+struct Shared {
+    steps: Vec<Step>,
+    guest: RawFd,
+    arguments: [usize; 2],
+    environment: [usize; 1],
+    at: AtomicUsize,
+    errno: AtomicI32,
+}
+
+/// A step that the kernel refused.
+#[derive(Debug)]
+pub struct StepFailed {
+    /// What was to be done.
+    pub action: String,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+const GUEST: &CStr = c"bulkhead-guest";
+
+impl Embryo<'_> {
+    /// Makes the child.
+    pub fn bear(self) -> io::Result<Newborn> {
+        let mut flags = libc::CLONE_NEWUSER
+            | libc::CLONE_NEWNS
+            | libc::CLONE_NEWPID
+            | libc::CLONE_NEWIPC
+            | libc::CLONE_NEWUTS
+            | libc::CLONE_NEWCGROUP;
+        if self.network == NetworkNamespace::Own {
+            flags |= libc::CLONE_NEWNET;
+        }
+        let shared = Box::new(Shared {
+            steps: self.steps,
+            guest: self.guest,
+            arguments: [sys::address(GUEST), 0],
+            environment: [0],
+            at: AtomicUsize::new(0),
+            errno: AtomicI32::new(0),
+        });
+        let flags = u64::from(flags.unsigned_abs());
+        // SAFETY: `shared` is boxed and outlives the child's use of it, because `Newborn` waits
+        // for the child before it frees it; `grow` allocates nothing and never returns.
+        let child = unsafe { clone(flags, self.cgroup, grow, &raw const *shared) }?;
+        let (pidfd, pid, stack) = (child.pidfd, child.pid, child.stack);
+        Ok(Newborn { pidfd, pid, reaped: false, shared, _stack: stack })
+    }
+}
+
+/// The child's whole life until it becomes the guest.
+extern "C" fn grow(shared: *const Shared) -> ! {
+    // SAFETY: the parent keeps it until this child is gone or has executed the guest.
+    let shared = unsafe { &*shared };
+    let mut failed = None;
+    for step in &shared.steps {
+        if let Err(errno) = apply(step) {
+            failed = Some(errno);
+            break;
+        }
+        shared.at.fetch_add(1, Ordering::Relaxed);
+    }
+    let errno = failed.unwrap_or_else(|| {
+        let args = [
+            shared.guest.unsigned_abs() as usize,
+            sys::address(c""),
+            shared.arguments.as_ptr().addr(),
+            shared.environment.as_ptr().addr(),
+            libc::AT_EMPTY_PATH.unsigned_abs() as usize,
+        ];
+        // SAFETY: the arguments are lists of C strings that end with null.
+        match unsafe { sys::call(libc::SYS_execveat, args) } {
+            Ok(_) => rustix::io::Errno::INVAL,
+            Err(errno) => errno,
+        }
+    });
+    shared.errno.store(errno.raw_os_error(), Ordering::Release);
+    sys::exit(125)
+}
+
+impl Newborn {
+    /// The child as the host knows it.
+    pub fn pid(&self) -> Pid {
+        self.pid
+    }
+
+    /// Readable when the child has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+
+    /// Which step failed, if one did; to be asked when the child's control stream has ended.
+    pub fn failure(&self) -> Option<StepFailed> {
+        let errno = self.shared.errno.load(Ordering::Acquire);
+        if errno == 0 {
+            return None;
+        }
+        let at = self.shared.at.load(Ordering::Relaxed);
+        let action = match self.shared.steps.get(at) {
+            Some(step) => step.to_string(),
+            None => "start the guest".to_owned(),
+        };
+        Some(StepFailed { action, source: io::Error::from_raw_os_error(errno) })
+    }
+
+    /// Ends the child, and with it every process of its namespace.
+    pub fn kill(&self) -> io::Result<()> {
+        match pidfd_send_signal(&self.pidfd, Signal::KILL) {
+            // Already gone is what we wanted.
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Waits until the child, and so every process of its namespace, has ended.
+    pub fn reap(&mut self) -> io::Result<()> {
+        if !self.reaped {
+            waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED)?;
+            self.reaped = true;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Newborn {
+    fn drop(&mut self) {
+        // Killing and waiting fail only for a child that is gone, which is what we want.
+        self.kill().unwrap_or_default();
+        self.reap().unwrap_or_default();
+    }
+}
+
+/// A line for `uid_map` or `gid_map`: `inside` is `outside`.
+pub fn map_line(inside: u32, outside: u32) -> CString {
+    CString::new(format!("{inside} {outside} 1")).unwrap_or_default()
+}
+
+/// The number of a descriptor, for a step.
+pub fn raw(fd: &OwnedFd) -> RawFd {
+    fd.as_raw_fd()
+}

@@ -1,0 +1,172 @@
+//! A child that shares our memory and runs one function.
+//!
+//! A plain fork copies the page tables of the parent: 57 ms for a parent of 1 GiB. This child is
+//! made in a tenth of a millisecond whatever the parent's size, at a price: it runs on the
+//! parent's memory, so its function must be of the kind described in [`crate`].
+
+use std::{
+    io,
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+};
+
+use rustix::process::Pid;
+
+use crate::sys::check;
+
+/// Room for the child: a loop over steps needs about a page.
+const STACK: usize = 64 * 1024;
+
+/// Above 32 bits, where the C library's constants end.
+const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+const INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// A child that was made.
+pub(crate) struct Child {
+    pub(crate) pid: Pid,
+    pub(crate) pidfd: OwnedFd,
+    /// The child runs on it until it executes a program; freed when the parent drops this.
+    pub(crate) stack: Stack,
+}
+
+/// Memory for a child to run on.
+#[derive(Debug)]
+pub(crate) struct Stack(Box<[u128]>);
+
+impl Stack {
+    fn new() -> Self {
+        Self(vec![0_u128; STACK / size_of::<u128>()].into_boxed_slice())
+    }
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Makes a child with `flags` that runs `body(context)`, born in `cgroup` if one is given.
+///
+/// # Safety
+/// `context` must stay valid until the child has executed a program or exited. `body` must not
+/// allocate, lock, unwind or touch thread-local state.
+pub(crate) unsafe fn clone<T>(
+    flags: u64,
+    cgroup: Option<BorrowedFd<'_>>,
+    body: extern "C" fn(*const T) -> !,
+    context: *const T,
+) -> io::Result<Child> {
+    let mut pidfd: RawFd = -1;
+    let stack = Stack::new();
+    let mut args = CloneArgs {
+        flags: flags | libc::CLONE_VM as u64 | libc::CLONE_PIDFD as u64 | CLEAR_SIGHAND,
+        pidfd: (&raw mut pidfd).addr() as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        stack: stack.0.as_ptr().addr() as u64,
+        stack_size: (stack.0.len() * size_of::<u128>()) as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(cgroup) = cgroup {
+        args.flags |= INTO_CGROUP;
+        args.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
+    }
+    let call = [(&raw const args).addr(), size_of::<CloneArgs>()];
+    // SAFETY: `args` is a whole `clone_args` of the size passed, its pointers are live, and the
+    // stack is kept by the caller until the child is gone from it.
+    let answer = unsafe { branch(libc::SYS_clone3, call, body as usize, context.addr()) };
+    let pid = pid_of(answer)?;
+    // SAFETY: the kernel has just put a new descriptor there, and nobody else knows it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Child { pid, pidfd, stack })
+}
+
+/// Makes a child that runs `body(context)` while this thread sleeps, in the same namespaces.
+///
+/// By the older call, which takes no pointer to flags and so can be let through by a filter that
+/// forbids new namespaces.
+///
+/// # Safety
+/// As for [`clone`].
+pub(crate) unsafe fn vfork<T>(
+    body: extern "C" fn(*const T) -> !,
+    context: *const T,
+) -> io::Result<Pid> {
+    let stack = Stack::new();
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let top = stack.0.as_ptr_range().end.addr();
+    let call = [flags.unsigned_abs() as usize, top];
+    // SAFETY: this thread sleeps until the child has left the stack, which lives until then.
+    let answer = unsafe { branch(libc::SYS_clone, call, body as usize, context.addr()) };
+    pid_of(answer)
+}
+
+fn pid_of(answer: isize) -> io::Result<Pid> {
+    let pid = i32::try_from(check(answer)?).ok().and_then(Pid::from_raw);
+    pid.ok_or_else(|| io::Error::other("the kernel answered with no process"))
+}
+
+/// Makes the call `number`, after which there are two of us: the child runs `body(context)`.
+///
+/// # Safety
+/// As [`clone`]; `body` is the address of its function, `context` of its argument.
+#[cfg(target_arch = "x86_64")]
+unsafe fn branch(number: libc::c_long, call: [usize; 2], body: usize, context: usize) -> isize {
+    let answer: isize;
+    // SAFETY: the child never leaves the `call`, so the parent's frame is its own again after the
+    // system call; the kernel clobbers only rax, rcx and r11.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r9",
+            "call r8",
+            "ud2",
+            "2:",
+            inlateout("rax") number as isize => answer,
+            in("rdi") call[0], in("rsi") call[1], in("rdx") 0, in("r10") 0,
+            in("r8") body, in("r9") context,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// Makes the call `number`, after which there are two of us: the child runs `body(context)`.
+///
+/// # Safety
+/// As [`clone`]; `body` is the address of its function, `context` of its argument.
+#[cfg(target_arch = "aarch64")]
+unsafe fn branch(number: libc::c_long, call: [usize; 2], body: usize, context: usize) -> isize {
+    let answer: isize;
+    // SAFETY: the child never leaves the `blr`, so the parent's frame is its own again after the
+    // system call; the kernel clobbers only x0.
+    unsafe {
+        std::arch::asm!(
+            "svc #0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x10",
+            "blr x9",
+            "brk #1",
+            "2:",
+            in("x8") number,
+            inlateout("x0") call[0] as isize => answer,
+            in("x1") call[1], in("x2") 0, in("x3") 0, in("x4") 0,
+            in("x9") body, in("x10") context,
+            options(nostack),
+        );
+    }
+    answer
+}

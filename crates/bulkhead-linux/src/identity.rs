@@ -1,0 +1,98 @@
+//! Who a sandbox is on the host.
+
+use std::{
+    fs::{File, OpenOptions},
+    io,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::fs::OpenOptionsExt as _,
+    },
+    path::Path,
+};
+
+use rustix::process::{WaitOptions, waitpid};
+
+use crate::{clone::clone, sys};
+
+/// The host user ids that sandboxes of root live under, away from every person and service.
+const FIRST: u32 = 200_000;
+const COUNT: u32 = 60_000;
+
+/// A user id of the host that belongs to one sandbox.
+///
+/// # Guarantees
+/// No other sandbox of this host has it while this value lives. The claim is a lock on one byte of
+/// a file, so it ends with its process, however that ends.
+#[derive(Debug)]
+pub struct Claim {
+    /// The id, for user and group alike.
+    pub id: u32,
+    _lock: File,
+}
+
+impl Claim {
+    /// Claims an id, trying first the one that `seed` leads to.
+    pub fn take(file: &Path, seed: u32) -> io::Result<Self> {
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_CLOEXEC | libc::O_NOFOLLOW)
+            .open(file)?;
+        for step in 0..COUNT {
+            let at = seed.wrapping_add(step) % COUNT;
+            if lock_byte(&lock, at)? {
+                return Ok(Self { id: FIRST + at, _lock: lock });
+            }
+        }
+        Err(io::Error::other("every user id of sandboxes is taken"))
+    }
+}
+
+/// Whether the byte at `at` was free and is ours now.
+fn lock_byte(file: &File, at: u32) -> io::Result<bool> {
+    let lock = libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: at.into(),
+        l_len: 1,
+        l_pid: 0,
+    };
+    // SAFETY: `lock` is a whole `flock`, and the descriptor is open.
+    let answer = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+    if answer == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::EAGAIN | libc::EACCES) => Ok(false),
+        _ => Err(error),
+    }
+}
+
+/// A user namespace in which `inside` is `outside`, for owners and groups, and nobody else exists.
+///
+/// It serves to translate the owners of a mount; no process lives in it.
+pub fn translation(inside: (u32, u32), outside: u32) -> io::Result<OwnedFd> {
+    // SAFETY: `pause` uses nothing of its context, allocates nothing and never returns.
+    let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, pause, std::ptr::null()) }?;
+    let pid = child.pid.as_raw_nonzero();
+    let written = (|| {
+        std::fs::write(format!("/proc/{pid}/uid_map"), format!("{} {outside} 1", inside.0))?;
+        std::fs::write(format!("/proc/{pid}/gid_map"), format!("{} {outside} 1", inside.1))?;
+        File::open(format!("/proc/{pid}/ns/user"))
+    })();
+    rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL)?;
+    waitpid(Some(child.pid), WaitOptions::empty())?;
+    drop(child.stack);
+    Ok(written?.into())
+}
+
+extern "C" fn pause(_: *const ()) -> ! {
+    // SAFETY: waiting for nothing takes no arguments. Spelled as ppoll, which every architecture
+    // has; a signal that does not end us is none of ours.
+    while unsafe { sys::call(libc::SYS_ppoll, [0; 5]) }.is_err() {}
+    sys::exit(0)
+}

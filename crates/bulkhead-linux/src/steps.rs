@@ -1,0 +1,201 @@
+//! How a sandbox is built, as a list.
+//!
+//! A list is made by a pure function from a plan, printed by `bulkhead plan`, compared in tests,
+//! and [applied](crate::birth) by a loop in a child that has new namespaces. The loop starts on the
+//! host's file tree and leaves it for good:
+//!
+//! ```text
+//! /            the base: one sized tmpfs, holds everything that is written and then thrown away
+//! ├── old      the host's tree, until the end
+//! ├── new      what becomes the sandbox's `/`
+//! └── …        private directories, upper layers
+//! ```
+//!
+//! Invariant: every target is looked up below the base without following a symbolic link, and every
+//! source is compared with the inode that was meant.
+
+mod apply;
+
+use std::{
+    ffi::{CStr, CString},
+    fmt,
+    os::fd::RawFd,
+};
+
+use crate::mounts::{Attributes, Inode};
+
+pub(crate) use apply::apply;
+
+/// One step; paths without a leading slash are below the base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Leave the caller's session and terminal.
+    Session,
+    /// Enter the cgroup whose `tasks` file this is.
+    Tasks {
+        /// The open file.
+        file: RawFd,
+    },
+    /// Wait until the parent has done its part.
+    Await {
+        /// A pipe on which the parent sends one byte.
+        pipe: RawFd,
+    },
+    /// Say in the new user namespace who we are.
+    MapSelf {
+        /// The line for users.
+        uid: CString,
+        /// The line for groups.
+        gid: CString,
+    },
+    /// Be this user and group, and in no other group where that can be said.
+    Become {
+        /// For user and group alike.
+        id: u32,
+        /// Whether other groups can be left.
+        groups: Groups,
+    },
+    /// Let no mount of ours reach the host.
+    Private,
+    /// Mount the base and go there.
+    Base {
+        /// Options of its tmpfs: size and number of files.
+        options: CString,
+    },
+    /// Make a directory; it may be there.
+    Dir {
+        /// Which.
+        path: CString,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Make a file.
+    File {
+        /// Which.
+        path: CString,
+        /// What it holds.
+        content: Box<[u8]>,
+    },
+    /// Make a symbolic link.
+    Link {
+        /// Where.
+        path: CString,
+        /// To what.
+        to: CString,
+    },
+    /// Show a part of the tree at another place.
+    Bind {
+        /// What.
+        source: CString,
+        /// Which inode that must be.
+        expect: Option<Inode>,
+        /// Where.
+        target: CString,
+        /// What may be done through it.
+        attributes: Attributes,
+    },
+    /// Mount what the parent has prepared.
+    Attach {
+        /// The detached tree.
+        tree: RawFd,
+        /// Where.
+        target: CString,
+    },
+    /// Show a directory so that changes go elsewhere.
+    Overlay {
+        /// The directory.
+        lower: CString,
+        /// Where changes go.
+        upper: CString,
+        /// Scratch space of the kernel, beside `upper`.
+        work: CString,
+        /// Where it is seen.
+        target: CString,
+    },
+    /// Mount a filesystem of the kernel's own.
+    Mount {
+        /// Its type.
+        kind: Kind,
+        /// Where.
+        target: CString,
+    },
+    /// Call the machine by another name.
+    Hostname(CString),
+    /// Switch the loopback interface on.
+    Loopback,
+    /// Make what is mounted at `target` read-only.
+    Seal {
+        /// Where.
+        target: CString,
+    },
+    /// Make `new` the root and let go of everything else.
+    Enter,
+    /// Give up every capability for good: also those that a program file could bring.
+    Capabilities,
+    /// Keep the control stream at descriptor 3 and nothing above; empty input and output.
+    Descriptors {
+        /// The control stream.
+        control: RawFd,
+    },
+}
+
+/// Whether the groups of the caller can be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Groups {
+    /// Left: the parent is root and has mapped the sandbox's group.
+    Left,
+    /// Kept, as groups without a name: the kernel forbids an ordinary user to leave them.
+    Kept,
+}
+
+/// A filesystem of the kernel's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The processes of the sandbox.
+    Proc,
+    /// Its terminals.
+    Pts,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Session => out.write_str("start a session"),
+            Self::Tasks { .. } => out.write_str("enter the cgroup"),
+            Self::Await { .. } => out.write_str("wait for the parent"),
+            Self::MapSelf { uid, gid } => {
+                write!(out, "map users `{}` and groups `{}`", text(uid), text(gid))
+            }
+            Self::Become { id, groups } => write!(out, "become user {id} (groups {groups:?})"),
+            Self::Private => out.write_str("make all mounts private"),
+            Self::Base { options } => write!(out, "mount the base ({})", text(options)),
+            Self::Dir { path, mode } => {
+                write!(out, "make the directory `{}` {mode:o}", text(path))
+            }
+            Self::File { path, content } => {
+                write!(out, "make the file `{}` ({} bytes)", text(path), content.len())
+            }
+            Self::Link { path, to } => write!(out, "link `{}` to `{}`", text(path), text(to)),
+            Self::Bind { source, target, attributes, .. } => {
+                write!(out, "show `{}` at `{}` {attributes:?}", text(source), text(target))
+            }
+            Self::Attach { target, .. } => {
+                write!(out, "show a translated tree at `{}`", text(target))
+            }
+            Self::Overlay { lower, target, .. } => {
+                write!(out, "show a private copy of `{}` at `{}`", text(lower), text(target))
+            }
+            Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{}`", text(target)),
+            Self::Hostname(name) => write!(out, "name the machine `{}`", text(name)),
+            Self::Loopback => out.write_str("switch the loopback interface on"),
+            Self::Seal { target } => write!(out, "make `{}` read-only", text(target)),
+            Self::Enter => out.write_str("enter the new root and leave the host's tree"),
+            Self::Capabilities => out.write_str("drop all capabilities"),
+            Self::Descriptors { .. } => out.write_str("close all descriptors"),
+        }
+    }
+}
+
+fn text(path: &CStr) -> String {
+    path.to_string_lossy().into_owned()
+}
