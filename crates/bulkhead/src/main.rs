@@ -1,2 +1,66 @@
-//! The command.
-fn main() {}
+//! The command: the only place where arguments, environment and configuration files are read.
+
+mod args;
+mod codes;
+mod commands;
+mod config;
+mod console;
+mod engine;
+mod failure;
+mod gitconfig;
+mod printer;
+mod report;
+mod share;
+mod toolchains;
+mod wish;
+
+use std::process::ExitCode;
+
+use args::{Args, Verb};
+use clap::Parser as _;
+use config::Environment;
+use failure::Failure;
+use printer::Printer;
+
+fn main() -> ExitCode {
+    let environment = Environment::read();
+    let mut printer = Printer::new(&environment);
+    let ended = match Args::try_parse() {
+        Ok(args) => perform(args.verb, environment, &mut printer),
+        Err(error) => {
+            let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            printer.usage(&error).map(|()| code).map_err(|failure| (failure, 1))
+        }
+    };
+    ended.map_or_else(
+        |(failure, exit)| {
+            printer.failure(&failure, exit);
+            ExitCode::from(exit)
+        },
+        ExitCode::from,
+    )
+}
+
+/// Does what was asked for; a failure comes with the exit code that the verb has for it.
+fn perform(
+    verb: Verb,
+    environment: Environment,
+    printer: &mut Printer,
+) -> Result<u8, (Failure, u8)> {
+    let usual = verb.failure_exit();
+    printer.format = verb.format();
+    let ended = match verb {
+        Verb::Run(args) => commands::run::run(&args, environment, printer),
+        Verb::Plan(args) => commands::plan::run(&args, environment, printer),
+        Verb::Doctor(args) => commands::doctor::run(&args, &environment, printer),
+        Verb::Config(verb) => commands::config::run(&verb, environment, printer),
+        Verb::Trust(args) => commands::trust::run(&args, environment, printer),
+        Verb::Explain(args) => commands::explain::run(&args, printer),
+        Verb::Completion(args) => commands::completion::run(&args, printer),
+        Verb::Version(args) => commands::version::run(&args, printer),
+    };
+    ended.map_err(|failure| {
+        let exit = failure.exit.unwrap_or(usual);
+        (failure, exit)
+    })
+}

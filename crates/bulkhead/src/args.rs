@@ -1,0 +1,164 @@
+//! The command line: parsed here, understood elsewhere.
+
+pub(crate) mod run;
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+use self::run::{PlanArgs, RunArgs};
+use crate::printer::Format;
+
+/// Run AI agents and untrusted code behind walls.
+#[derive(Debug, Parser)]
+#[command(name = "bulkhead", version, about, disable_help_subcommand = true)]
+#[command(max_term_width = 100)]
+pub(crate) struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run a program in a sandbox
+    Run(Box<RunArgs>),
+    /// Show what would be enforced for a program, and by what
+    Plan(Box<PlanArgs>),
+    /// Show what this host can enforce, and what to type to get the rest
+    Doctor(JsonArgs),
+    /// Show the configuration
+    #[command(subcommand)]
+    Config(ConfigVerb),
+    /// Let a project's configuration file widen its sandbox
+    Trust(TrustArgs),
+    /// Explain an error code
+    Explain(ExplainArgs),
+    /// Write a completion script for a shell to stdout
+    Completion(CompletionArgs),
+    /// Show the version
+    Version(JsonArgs),
+}
+
+impl Verb {
+    /// The exit code of a failure that has none of its own.
+    pub(crate) fn failure_exit(&self) -> u8 {
+        match self {
+            Self::Run(_) | Self::Plan(_) => 125,
+            Self::Doctor(_)
+            | Self::Config(_)
+            | Self::Trust(_)
+            | Self::Explain(_)
+            | Self::Completion(_)
+            | Self::Version(_) => 1,
+        }
+    }
+
+    /// How its failures are written.
+    pub(crate) fn format(&self) -> Format {
+        match self {
+            Self::Config(ConfigVerb::Show(args)) => args.json.into(),
+            Self::Config(ConfigVerb::Path(args)) => args.json.into(),
+            Self::Run(args) => args.json.into(),
+            Self::Plan(args) => args.json.into(),
+            Self::Doctor(args) | Self::Version(args) => args.json.into(),
+            Self::Config(ConfigVerb::Get(_) | ConfigVerb::Schema)
+            | Self::Trust(_)
+            | Self::Explain(_)
+            | Self::Completion(_) => Format::Text,
+        }
+    }
+}
+
+/// `doctor`, `version`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct JsonArgs {
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `config …`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigVerb {
+    /// Show every value that holds
+    Show(ShowArgs),
+    /// Show one value
+    Get(GetArgs),
+    /// Show the files that are read and the directories that are used
+    Path(PathArgs),
+    /// Write the JSON Schema of a configuration file to stdout
+    Schema,
+}
+
+/// Where configuration is read from
+#[derive(Debug, ClapArgs)]
+pub(crate) struct FromArgs {
+    /// Read FILE instead of the project's `.bulkhead/config.toml`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// `config show`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ShowArgs {
+    /// Where configuration is read from.
+    #[command(flatten)]
+    pub(crate) from: FromArgs,
+    /// Say where each value came from
+    #[arg(long)]
+    pub(crate) origin: bool,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `config get`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct GetArgs {
+    /// Where configuration is read from.
+    #[command(flatten)]
+    pub(crate) from: FromArgs,
+    /// The key, such as `limits.memory`
+    pub(crate) key: String,
+}
+
+/// `config path`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PathArgs {
+    /// Where configuration is read from.
+    #[command(flatten)]
+    pub(crate) from: FromArgs,
+    /// Write JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `trust`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TrustArgs {
+    /// Show the files that are trusted
+    #[arg(long, conflicts_with_all = ["revoke", "file"])]
+    pub(crate) list: bool,
+    /// Trust the file no more
+    #[arg(long)]
+    pub(crate) revoke: bool,
+    /// The file; that of the current project if not said
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// `explain`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ExplainArgs {
+    /// A code such as `BH-E020`; all of them if not said
+    pub(crate) code: Option<String>,
+}
+
+/// `completion`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct CompletionArgs {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
+}

@@ -1,0 +1,99 @@
+//! The errors by number, each with a page.
+
+/// What kind of thing went wrong. The numbers are stable; scripts may rely on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// A configuration file cannot be read.
+    ConfigFile,
+    /// A key that does not exist.
+    UnknownKey,
+    /// A value that a key or a variable cannot have.
+    BadValue,
+    /// A project's file that widens and is not trusted.
+    Untrusted,
+    /// Flags that contradict what is there.
+    Argument,
+    /// The workspace cannot be used.
+    Workspace,
+    /// Something cannot be shared.
+    Share,
+    /// The policy says no.
+    Denied,
+    /// No backend upholds what is required.
+    Unplaced,
+    /// The program is not there.
+    NotFound,
+    /// The program cannot be run.
+    NotExecutable,
+    /// The working directory is not there.
+    WorkDir,
+    /// The sandbox could not be built.
+    Build,
+    /// The record could not be written.
+    Record,
+    /// The system refused something that it usually grants.
+    System,
+}
+
+impl Code {
+    /// All of them, by number.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::ConfigFile,
+        Self::UnknownKey,
+        Self::BadValue,
+        Self::Untrusted,
+        Self::Argument,
+        Self::Workspace,
+        Self::Share,
+        Self::Denied,
+        Self::Unplaced,
+        Self::NotFound,
+        Self::NotExecutable,
+        Self::WorkDir,
+        Self::Build,
+        Self::Record,
+        Self::System,
+    ];
+
+    /// `BH-E0xx`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ConfigFile => "BH-E001",
+            Self::UnknownKey => "BH-E002",
+            Self::BadValue => "BH-E003",
+            Self::Untrusted => "BH-E004",
+            Self::Argument => "BH-E010",
+            Self::Workspace => "BH-E011",
+            Self::Share => "BH-E012",
+            Self::Denied => "BH-E020",
+            Self::Unplaced => "BH-E021",
+            Self::NotFound => "BH-E030",
+            Self::NotExecutable => "BH-E031",
+            Self::WorkDir => "BH-E032",
+            Self::Build => "BH-E040",
+            Self::Record => "BH-E050",
+            Self::System => "BH-E090",
+        }
+    }
+
+    /// What it means and what to do.
+    pub(crate) fn page(self) -> &'static str {
+        match self {
+            Self::ConfigFile => include_str!("codes/BH-E001.md"),
+            Self::UnknownKey => include_str!("codes/BH-E002.md"),
+            Self::BadValue => include_str!("codes/BH-E003.md"),
+            Self::Untrusted => include_str!("codes/BH-E004.md"),
+            Self::Argument => include_str!("codes/BH-E010.md"),
+            Self::Workspace => include_str!("codes/BH-E011.md"),
+            Self::Share => include_str!("codes/BH-E012.md"),
+            Self::Denied => include_str!("codes/BH-E020.md"),
+            Self::Unplaced => include_str!("codes/BH-E021.md"),
+            Self::NotFound => include_str!("codes/BH-E030.md"),
+            Self::NotExecutable => include_str!("codes/BH-E031.md"),
+            Self::WorkDir => include_str!("codes/BH-E032.md"),
+            Self::Build => include_str!("codes/BH-E040.md"),
+            Self::Record => include_str!("codes/BH-E050.md"),
+            Self::System => include_str!("codes/BH-E090.md"),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! `bulkhead completion SHELL`: a script that completes the command line.
+
+use clap::CommandFactory as _;
+
+use crate::{
+    args::{Args, CompletionArgs},
+    failure::Failure,
+    printer::Printer,
+};
+
+/// Prints the script.
+pub(crate) fn run(args: &CompletionArgs, printer: &Printer) -> Result<u8, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "bulkhead", &mut script);
+    printer.payload(&String::from_utf8_lossy(&script))?;
+    Ok(0)
+}

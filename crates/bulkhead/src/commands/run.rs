@@ -1,0 +1,150 @@
+//! `bulkhead run`: one program, in one sandbox, to its end.
+
+use std::path::Path;
+
+use bulkhead_engine::{Console, Control, Engine, Placed};
+use bulkhead_spec::{Bytes, Outcome, Stdin, escape_bytes};
+use rustix::process::Signal;
+use tokio::sync::mpsc::{self, UnboundedSender};
+
+use crate::{
+    args::run::RunArgs,
+    codes::Code,
+    commands::{endings, plan},
+    config::{Choice, Environment},
+    console::{self, Listener, Passage, RawMode, watch},
+    engine,
+    failure::Failure,
+    printer::{Printer, Talk},
+    report::{Report, Streams},
+    wish::Wish,
+};
+
+/// How a run came to its end.
+enum Ended {
+    /// The program ended, or was ended.
+    Outcome(Box<Outcome>, Streams),
+    /// The caller did not wait for the end.
+    Left(Signal),
+}
+
+/// Runs the program and returns its exit code.
+pub(crate) fn run(
+    args: &RunArgs,
+    environment: Environment,
+    printer: &mut Printer,
+) -> Result<u8, Failure> {
+    if args.dry_run {
+        return plan::show(&args.ask, args.json.into(), environment, printer);
+    }
+    printer.talk = Talk::from(&args.ask.talk);
+    let report = args.record.report.as_deref().map(Report::open).transpose()?;
+    let ended = perform(args, environment, printer);
+    match (&ended, report) {
+        (Ok(Ended::Outcome(outcome, streams)), Some(report)) => {
+            report.outcome(outcome, streams)?;
+        }
+        (Err(failure), Some(report)) => report.failure(failure, failure.exit.unwrap_or(125))?,
+        (Ok(Ended::Left(_)), Some(_)) | (Ok(_) | Err(_), None) => {}
+    }
+    match ended? {
+        Ended::Outcome(outcome, _) => {
+            endings::tell(&outcome, printer);
+            Ok(outcome.ending.exit_code())
+        }
+        Ended::Left(signal) => Ok(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)),
+    }
+}
+
+fn perform(
+    args: &RunArgs,
+    environment: Environment,
+    printer: &Printer,
+) -> Result<Ended, Failure> {
+    let caller = console::look(&args.ask.console)?;
+    let wish = Wish::of(&args.ask, caller, environment)?;
+    wish.warnings.iter().for_each(|it| printer.warning(it));
+    wish.details.iter().for_each(|it| printer.detail(it));
+    if wish.choice == Choice::None {
+        let program = args.ask.program.first().map(|it| escape_bytes(it.as_encoded_bytes()));
+        let program = program.unwrap_or_default();
+        printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
+    }
+    let copy =
+        args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Code::System, "could not start").because(error))?;
+    let ended = runtime.block_on(async {
+        let backends = engine::backends(wish.choice, &wish.paths, &wish.environment)?;
+        let engine = engine::recording(wish.policy.clone(), backends, &wish.paths, copy)?;
+        if let Err(error) = engine.sweep().await {
+            printer.warning(&Failure::of_run(&error).what);
+        }
+        let id = args.ask.name.clone().map_or_else(fresh_id, Ok)?;
+        let placed = engine
+            .prepare(&id, wish.spec, wish.exec)
+            .map_err(|error| Failure::of_run(&error))?;
+        tell_place(&placed, printer);
+        attend(&engine, &placed).await
+    });
+    // A stream that nobody reads must not keep us.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Runs the program with the caller's streams, terminal and signals.
+async fn attend(engine: &Engine, placed: &Placed<'_>) -> Result<Ended, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(Code::System, "could not use the terminal or the streams").because(error)
+    };
+    let listener = Listener::start().map_err(failed)?;
+    let (console, control, streams) = open(placed).map_err(failed)?;
+    let raw = placed.exec.terminal().map(|_| RawMode::enter()).transpose().map_err(failed)?;
+    let ended = tokio::select! {
+        outcome = engine.run(placed, console) => outcome.map(Box::new),
+        signal = watch(listener, control) => return Ok(Ended::Left(signal)),
+    };
+    drop(raw);
+    let outcome = ended.map_err(|error| Failure::of_run(&error))?;
+    Ok(Ended::Outcome(outcome, streams))
+}
+
+fn open(placed: &Placed<'_>) -> std::io::Result<(Console, UnboundedSender<Control>, Streams)> {
+    let stdin = match placed.exec.stdin() {
+        Stdin::Empty => None,
+        Stdin::Piped => Some(Passage::reading(std::io::stdin())?),
+    };
+    let stdout = Passage::writing(std::io::stdout())?;
+    let stderr = Passage::writing(std::io::stderr())?;
+    let streams = Streams { stdout: stdout.lost(), stderr: stderr.lost() };
+    let (sender, control) = mpsc::unbounded_channel();
+    let console = Console {
+        stdin: stdin.map(|it| Box::new(it) as _),
+        stdout: Some(Box::new(stdout)),
+        stderr: Some(Box::new(stderr)),
+        // Everything is passed on, so nothing needs keeping.
+        keep: Bytes(0),
+        control,
+    };
+    Ok((console, sender, streams))
+}
+
+/// What the caller should know before the program runs.
+fn tell_place(placed: &Placed<'_>, printer: &Printer) {
+    printer.detail(&format!("{} on the {} backend", placed.id, placed.backend.name()));
+    printer.detail(&format!("upheld: {}", placed.upheld));
+    if !placed.missing.is_empty() && placed.backend.name() != "none" {
+        let missing = &placed.missing;
+        printer.note(&format!("not held on this host: {missing} (why: bulkhead doctor)"));
+    }
+}
+
+/// A name that no other sandbox on this host has.
+fn fresh_id() -> Result<String, Failure> {
+    let mut bytes = [0_u8; 8];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|errno| Failure::new(Code::System, "could not make a name").because(errno))?;
+    Ok(format!("bh-{:016x}", u64::from_ne_bytes(bytes)))
+}

@@ -1,0 +1,83 @@
+//! What a project's file asks for beyond what the layers below it give.
+
+use std::fmt::Display;
+
+use bulkhead_spec::{EnvFiles, Limits, Network, Span};
+
+use super::layer::{Choice, Deadline, Layer};
+
+/// Each thing that `project` would widen, in a few words.
+pub(super) fn widening(project: &Layer, below: &Layer, defaults: &Limits) -> Vec<String> {
+    let mut wider = Vec::new();
+    if project.backend.is_some_and(|it| !keeps_walls(it, below.backend.unwrap_or_default())) {
+        wider.push(format!("backend `{}`", project.backend.unwrap_or_default().name()));
+    }
+    if below.network.unwrap_or_default() < project.network.unwrap_or_default() {
+        wider.push(format!("network `{}`", name(project.network.unwrap_or_default())));
+    }
+    let shown = |it: &Layer| it.env_files == Some(EnvFiles::Shown);
+    if shown(project) && !shown(below) {
+        wider.push("`.env` files shown".to_owned());
+    }
+    wider.extend(project.mounts.iter().map(|it| format!("mount `{}`", it.value.written())));
+    let names = project.env.keys().map(|name| bulkhead_spec::escape(&name.to_string_lossy()));
+    wider.extend(names.map(|name| format!("variable `{name}`")));
+    wider.extend(higher(project, below, defaults));
+    wider
+}
+
+/// Whether a sandbox from `project` is walled in at least as well as one from `below`.
+fn keeps_walls(project: Choice, below: Choice) -> bool {
+    match (below, project) {
+        (Choice::None, _)
+        | (Choice::Auto, Choice::Auto | Choice::Native)
+        | (Choice::Native, Choice::Native) => true,
+        (Choice::Auto, Choice::None) | (Choice::Native, Choice::Auto | Choice::None) => false,
+    }
+}
+
+/// The limits that `project` raises.
+fn higher(project: &Layer, below: &Layer, defaults: &Limits) -> Vec<String> {
+    let Limits { memory, cpus, pids, disk, inodes, cpu_time, timeout: _, output, files } =
+        project.limits;
+    let floor = below.limits.or(*defaults);
+    let before = match below.timeout {
+        Some(Deadline::After(span)) => Some(span),
+        Some(Deadline::Never) => None,
+        None => defaults.timeout,
+    };
+    let timeout = match project.timeout {
+        Some(Deadline::After(span)) => Some(span),
+        Some(Deadline::Never) => Some(Span(std::time::Duration::MAX)),
+        None => None,
+    };
+    let endless = project.timeout == Some(Deadline::Never);
+    let time = raised("timeout", timeout, before)
+        .map(|it| if endless { "timeout `none`".to_owned() } else { it });
+    let grace = Some(below.kill_after.unwrap_or(Layer::KILL_AFTER));
+    let found = [
+        raised("memory", memory, floor.memory),
+        raised("cpus", cpus, floor.cpus),
+        raised("pids", pids, floor.pids),
+        raised("disk", disk, floor.disk),
+        raised("inodes", inodes, floor.inodes),
+        raised("cpu-time", cpu_time, floor.cpu_time),
+        time,
+        raised("output", output, floor.output),
+        raised("files", files, floor.files),
+        raised("kill-after", project.kill_after, grace),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+fn raised<T: Ord + Display>(what: &str, asked: Option<T>, before: Option<T>) -> Option<String> {
+    let (asked, before) = (asked?, before?);
+    (before < asked).then(|| format!("{what} of {asked} instead of {before}"))
+}
+
+fn name(network: Network) -> &'static str {
+    match network {
+        Network::None => "none",
+        Network::Open => "open",
+    }
+}

@@ -1,0 +1,113 @@
+//! Puts the engine together: rules, backends and the record.
+
+use std::path::{Path, PathBuf};
+
+use bulkhead_backends::{Backend, Native, Places, Unwalled};
+use bulkhead_engine::{Engine, JsonLines, Ledger, RunError};
+use bulkhead_policy::Policy;
+use bulkhead_spec::Event;
+
+use crate::{
+    codes::Code,
+    config::{Choice, ConfigError, Environment, Paths, shown},
+    failure::Failure,
+};
+
+/// The backends that `choice` stands for, the preferred first.
+pub(crate) fn backends(
+    choice: Choice,
+    paths: &Paths,
+    environment: &Environment,
+) -> Result<Vec<Box<dyn Backend>>, Failure> {
+    match choice {
+        Choice::Auto | Choice::Native => {
+            Ok(vec![Box::new(Native::probe(places(paths, environment)?))])
+        }
+        Choice::None => Ok(vec![Box::new(Unwalled)]),
+    }
+}
+
+fn places(paths: &Paths, environment: &Environment) -> Result<Places, Failure> {
+    let (Some(state), Some(runtime)) = (&paths.state, &paths.runtime) else {
+        return Err(ConfigError::Homeless.into());
+    };
+    Ok(Places { state: state.clone(), runtime: runtime.clone(), bus: bus(environment) })
+}
+
+/// The socket of this user's service manager.
+fn bus(environment: &Environment) -> Option<PathBuf> {
+    let address = environment.get("DBUS_SESSION_BUS_ADDRESS").and_then(|it| it.to_str());
+    let named = address.and_then(|it| it.strip_prefix("unix:path="));
+    let named = named.and_then(|it| it.split([',', ';']).next()).map(PathBuf::from);
+    named.or_else(|| environment.dir("XDG_RUNTIME_DIR").map(|dir| dir.join("bus")))
+}
+
+/// An engine that writes everything down.
+pub(crate) fn recording(
+    policy: Policy,
+    backends: Vec<Box<dyn Backend>>,
+    paths: &Paths,
+    copy: Option<PathBuf>,
+) -> Result<Engine, Failure> {
+    let events = paths.events().ok_or(ConfigError::Homeless)?;
+    let own = JsonLines::open(&events).map_err(|error| recorded(&error))?;
+    let ledger: Box<dyn Ledger> = match copy {
+        None => Box::new(own),
+        Some(path) => {
+            let copy = JsonLines::open(&path).map_err(|error| recorded(&error))?;
+            Box::new(Twice { own, copy })
+        }
+    };
+    Ok(Engine { policy, backends, ledger })
+}
+
+/// An engine that only answers questions.
+pub(crate) fn silent(policy: Policy, backends: Vec<Box<dyn Backend>>) -> Engine {
+    Engine { policy, backends, ledger: Box::new(Nowhere) }
+}
+
+fn recorded(error: &RunError) -> Failure {
+    Failure::from_error(Code::Record, error)
+        .hint("look at the space and the permissions there; BULKHEAD_HOME names another place")
+}
+
+/// Where a copy of the events goes: `FILE` or `fd:N`.
+pub(crate) fn copy_to(text: &Path) -> Result<PathBuf, Failure> {
+    let refused = |why: &str| {
+        let what = format!("cannot write events to `{}`", shown(text));
+        Failure::new(Code::Argument, what).because(why)
+    };
+    if let Some(number) = text.to_str().and_then(|it| it.strip_prefix("fd:")) {
+        let open =
+            number.parse::<u32>().ok().map(|it| PathBuf::from(format!("/proc/self/fd/{it}")));
+        let open = open.filter(|it| it.exists());
+        return open.ok_or_else(|| refused("there is no such open descriptor"));
+    }
+    // A link in the workspace may have been laid by an earlier run.
+    if text.symlink_metadata().is_ok_and(|it| it.is_symlink()) {
+        return Err(refused("it is a symbolic link"));
+    }
+    Ok(text.to_owned())
+}
+
+/// The record, and a copy of it.
+struct Twice {
+    own: JsonLines,
+    copy: JsonLines,
+}
+
+impl Ledger for Twice {
+    fn record(&self, sandbox: &str, event: &Event) -> Result<(), RunError> {
+        self.own.record(sandbox, event)?;
+        self.copy.record(sandbox, event)
+    }
+}
+
+/// For questions that change nothing.
+struct Nowhere;
+
+impl Ledger for Nowhere {
+    fn record(&self, _sandbox: &str, _event: &Event) -> Result<(), RunError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,306 @@
+//! From flags and configuration to a `Spec` and an `Exec`.
+//!
+//! Here ends what the caller wrote and begins what the policy decides about. Paths are looked up
+//! on the host, once; from here on a link cannot lead elsewhere.
+
+mod env;
+mod env_file;
+mod flags;
+mod shares;
+mod workspace;
+
+use std::{
+    collections::BTreeMap,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use bulkhead_policy::Policy;
+use bulkhead_spec::{
+    Access, Exec, GuestPath, HostPath, Limits, Mount, Network, Root, Spec, Stdin, Syscalls,
+    Terminal, Walls, Workspace, escape_bytes,
+};
+
+use crate::{
+    args::run::Ask,
+    codes::Code,
+    config::{
+        Choice, Config, Deadline, Environment, Layer, Paths, ProjectFrom, Sources, shown,
+    },
+    failure::Failure,
+    gitconfig,
+    toolchains::{self, Toolchains},
+};
+
+/// What is asked of the engine.
+pub(crate) struct Wish {
+    /// The room.
+    pub(crate) spec: Spec,
+    /// The program.
+    pub(crate) exec: Exec,
+    /// The rules.
+    pub(crate) policy: Policy,
+    /// Who may build the room.
+    pub(crate) choice: Choice,
+    /// Where Bulkhead keeps its files.
+    pub(crate) paths: Paths,
+    /// The caller's variables.
+    pub(crate) environment: Environment,
+    /// Where each value came from.
+    pub(crate) layer: Layer,
+    /// What the caller should know before the program runs.
+    pub(crate) warnings: Vec<String>,
+    /// What only a curious caller wants to know.
+    pub(crate) details: Vec<String>,
+}
+
+/// The caller's side, as far as it decides what is asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Caller {
+    /// What the program reads.
+    pub(crate) stdin: Stdin,
+    /// The terminal that it is to run on.
+    pub(crate) terminal: Option<Terminal>,
+}
+
+impl Wish {
+    /// Understands `ask`.
+    pub(crate) fn of(
+        ask: &Ask,
+        caller: Caller,
+        environment: Environment,
+    ) -> Result<Self, Failure> {
+        let workspace = workspace::find(&ask.workspace)?;
+        let project = match (&ask.from.config, &workspace) {
+            (Some(path), _) => ProjectFrom::Named(path.clone()),
+            (None, Some(workspace)) => {
+                ProjectFrom::Workspace(workspace.dir.as_path().to_owned())
+            }
+            (None, None) => ProjectFrom::Absent,
+        };
+        let sources = Sources::of(project, &environment);
+        let mut config = Config::load(environment, &sources)?;
+        config.check_trust()?;
+        config.layer = flags::layer(ask)?.over(std::mem::take(&mut config.layer));
+        let asked = Asked { ask, caller, workspace, config };
+        asked.understood()
+    }
+}
+
+/// Flags and configuration together.
+struct Asked<'a> {
+    ask: &'a Ask,
+    caller: Caller,
+    workspace: Option<Workspace>,
+    config: Config,
+}
+
+impl Asked<'_> {
+    fn understood(mut self) -> Result<Wish, Failure> {
+        let choice = self.config.layer.backend.unwrap_or_default();
+        let walls = match choice {
+            Choice::Auto | Choice::Native => Walls::Up,
+            Choice::None => Walls::Waived,
+        };
+        let root = self.root()?;
+        let mut mounts = self.shares()?;
+        if let Some(workspace) = &mut self.workspace {
+            workspace.env_files = self.config.layer.env_files.unwrap_or_default();
+            workspace.unprotected.clone_from(&self.ask.workspace.unprotect);
+        }
+        if walls == Walls::Up {
+            self.check_workspace()?;
+            self.check_precious(&mounts)?;
+        }
+        let home = self.home(&root, &mounts);
+        let toolchains = self.toolchains(walls, &root, &mounts);
+        let env = env::build(&self, walls, home.as_ref(), &toolchains)?;
+        let own: Vec<Mount> =
+            toolchains.mounts.into_iter().filter(|it| self.may_share(it)).collect();
+        let details = toolchains.hidden.iter().map(|dir| {
+            format!("`{}` is on the PATH and not shared; --mount shares it", shown(dir))
+        });
+        let details = details.collect();
+        mounts.splice(0..0, own);
+        let exec = self.exec()?;
+        let policy = self.config.policy(self.defaults());
+        let spec = Spec {
+            root,
+            workspace: self.workspace.clone(),
+            mounts,
+            tmpfs: self.ask.files.tmpfs.clone(),
+            home,
+            home_files: self.home_files(),
+            limits: self.limits(),
+            network: self.config.layer.network.unwrap_or_default(),
+            env: env.variables,
+            syscalls: self.syscalls(),
+            walls,
+            require: self.config.layer.required(),
+        };
+        let Config { environment, paths, layer, mut warnings, .. } = self.config;
+        warnings.extend(env.warnings);
+        if spec.network == Network::Open && walls == Walls::Up {
+            warnings.push(
+                "the network is open: the program can talk to anything that this host can"
+                    .to_owned(),
+            );
+        }
+        Ok(Wish { spec, exec, policy, choice, paths, environment, layer, warnings, details })
+    }
+
+    fn root(&self) -> Result<Root, Failure> {
+        let Some(dir) = &self.ask.files.rootfs else { return Ok(Root::Host) };
+        let failed = |why: String| {
+            let what = format!("cannot use `{}` as a root filesystem", shown(dir));
+            Failure::new(Code::Share, what).because(why)
+        };
+        let real = dir.canonicalize().map_err(|error| failed(error.to_string()))?;
+        if !real.is_dir() {
+            return Err(failed("it is not a directory".to_owned()));
+        }
+        HostPath::try_from(real).map(Root::Directory).map_err(|error| failed(error.to_string()))
+    }
+
+    fn shares(&self) -> Result<Vec<Mount>, Failure> {
+        let place = shares::Place {
+            home: self.config.environment.home(),
+            workspace: self.workspace.as_ref().map(|it| it.dir.as_path().to_owned()),
+        };
+        self.config.layer.mounts.iter().map(|it| place.resolve(&it.value)).collect()
+    }
+
+    /// Refuses to share a whole home because somebody happened to be there.
+    fn check_workspace(&self) -> Result<(), Failure> {
+        let named = self.ask.workspace.workspace.is_some();
+        let home = self.config.environment.home().and_then(|home| home.canonicalize().ok());
+        let (Some(workspace), Some(home), false) = (&self.workspace, home, named) else {
+            return Ok(());
+        };
+        if !home.starts_with(workspace.dir.as_path()) {
+            return Ok(());
+        }
+        let what = format!("`{}` holds your whole home directory", workspace.dir);
+        Err(Failure::new(Code::Workspace, what)
+            .hint("change to the directory of a project")
+            .hint("or share no directory: bulkhead run --no-workspace …")
+            .hint("or share it all the same: bulkhead run --workspace . …"))
+    }
+
+    /// Refuses to let the sandbox write what decides about sandboxes.
+    fn check_precious(&self, mounts: &[Mount]) -> Result<(), Failure> {
+        let workspace = self.workspace.iter().map(|it| (&it.dir, it.access));
+        let shared = workspace.chain(mounts.iter().map(|it| (&it.from, it.access)));
+        let writable = shared.filter(|(_, access)| *access == Access::ReadWrite);
+        for (dir, _) in writable {
+            let touches = |own: &Path| {
+                let real = own.canonicalize().unwrap_or_else(|_| own.to_owned());
+                real.starts_with(dir.as_path()) || dir.as_path().starts_with(&real)
+            };
+            if let Some(own) = self.config.paths.precious().find(|own| touches(own)) {
+                let what = format!("`{dir}` holds Bulkhead's own files, in `{}`", shown(own));
+                return Err(Failure::new(Code::Share, what)
+                    .because(
+                        "a sandbox that writes there could give itself more than you allow",
+                    )
+                    .hint("share a directory below it, or share it read-only with `:ro`"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The caller's home directory is the sandbox's too, private and empty, so that toolchains
+    /// find what they look for at the same place. `None` where that place is taken.
+    fn home(&self, root: &Root, mounts: &[Mount]) -> Option<GuestPath> {
+        const TAKEN: [&str; 9] =
+            ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys", "/dev"];
+        let home = self.config.environment.home().filter(|_| *root == Root::Host)?;
+        let shared = mounts.iter().map(|it| it.to.as_path());
+        let workspace = self.workspace.iter().map(|it| it.dir.as_path());
+        let mut taken = TAKEN.iter().map(Path::new).chain(shared).chain(workspace);
+        if taken.any(|dir| home.starts_with(dir)) {
+            return None;
+        }
+        GuestPath::try_from(home).ok()
+    }
+
+    fn home_files(&self) -> BTreeMap<String, String> {
+        let git = gitconfig::for_sandbox(&self.config.environment);
+        git.map(|text| (".gitconfig".to_owned(), text)).into_iter().collect()
+    }
+
+    fn toolchains(&self, walls: Walls, root: &Root, mounts: &[Mount]) -> Toolchains {
+        match (walls, root) {
+            (Walls::Up, Root::Host) => {
+                let shared = mounts.iter().map(|it| it.to.as_path().to_owned());
+                let workspace = self.workspace.iter().map(|it| it.dir.as_path().to_owned());
+                let seen: Vec<PathBuf> = shared.chain(workspace).collect();
+                toolchains::discover(&self.config.environment, &seen)
+            }
+            (Walls::Up | Walls::Waived, Root::Directory(_)) | (Walls::Waived, Root::Host) => {
+                Toolchains::default()
+            }
+        }
+    }
+
+    /// Whether the owner of the machine lets this be shared: a toolchain that may not be is left
+    /// out, since nobody asked for it by name.
+    fn may_share(&self, mount: &Mount) -> bool {
+        let allowed = self.config.layer.ceiling.mounts.as_ref();
+        allowed.is_none_or(|roots| roots.iter().any(|root| root.holds(&mount.from)))
+    }
+
+    fn exec(&self) -> Result<Exec, Failure> {
+        let dir = match &self.ask.files.workdir {
+            Some(dir) => Some(self.workdir(dir)?),
+            None => self.start(),
+        };
+        Ok(Exec {
+            argv: self.ask.program.clone(),
+            dir,
+            timeout: None,
+            grace: self.config.layer.kill_after.unwrap_or(Layer::KILL_AFTER).0,
+            stdin: self.caller.stdin,
+            terminal: self.caller.terminal,
+            ..Exec::default()
+        })
+    }
+
+    /// `--workdir`; a relative one is below the workspace.
+    fn workdir(&self, dir: &Path) -> Result<GuestPath, Failure> {
+        let base = self.workspace.as_ref().map_or(Path::new("/"), |it| it.dir.as_path());
+        GuestPath::try_from(base.join(dir)).map_err(|error| {
+            let what =
+                format!("cannot start in `{}`", escape_bytes(dir.as_os_str().as_bytes()));
+            Failure::new(Code::WorkDir, what).because(error)
+        })
+    }
+
+    /// Where the caller is, if the sandbox sees it as part of the workspace.
+    fn start(&self) -> Option<GuestPath> {
+        let workspace = self.workspace.as_ref()?;
+        let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+        let inside = here.starts_with(workspace.dir.as_path());
+        inside.then(|| GuestPath::try_from(here).ok()).flatten()
+    }
+
+    fn limits(&self) -> Limits {
+        let timeout = match self.config.layer.timeout {
+            Some(Deadline::After(span)) => Some(span),
+            Some(Deadline::Never) | None => None,
+        };
+        Limits { timeout, ..self.config.layer.limits }
+    }
+
+    /// A human at a terminal decides how long it takes; nobody else does.
+    fn defaults(&self) -> Limits {
+        let watched = self.caller.terminal.is_some();
+        let endless = self.config.layer.timeout == Some(Deadline::Never);
+        let timeout = self.config.defaults.timeout.filter(|_| !watched && !endless);
+        Limits { timeout, ..self.config.defaults }
+    }
+
+    fn syscalls(&self) -> Syscalls {
+        if self.ask.walls.debug_syscalls { Syscalls::Debug } else { Syscalls::Standard }
+    }
+}
