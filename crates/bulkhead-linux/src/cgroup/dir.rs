@@ -6,7 +6,7 @@
 //!
 //! Invariant: whoever has a [`Dir`] holds the lock of the directory that is at its path.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -221,6 +221,15 @@ pub(super) fn children(path: &Path) -> Vec<OsString> {
         .filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|it| it.file_name())
         .collect()
+}
+
+/// The first cgroup of that name below `path`.
+pub(super) fn find_below(path: &Path, name: &OsStr) -> Option<PathBuf> {
+    let all = children(path);
+    if all.iter().any(|it| it == name) {
+        return Some(path.join(name));
+    }
+    all.iter().find_map(|it| find_below(&path.join(it), name))
 }
 
 fn remove_tree(path: &Path) -> Result<(), Errno> {

@@ -17,8 +17,9 @@ use super::limits::{Limits, Usage};
 use super::parse::Controller;
 use super::{Cgroups, Feature, kill, v1, v2};
 
-/// How long processes may take to die or to stand still. Killing a thousand takes 0.1 s.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long processes may take to die or to stand still. Killing a thousand takes 0.1 s, on a
+/// host that is overloaded or emulated some seconds.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a directory is tried to be removed: v1 lets go of dead processes late.
 const REMOVALS: u32 = 7;
@@ -48,7 +49,7 @@ pub(super) enum Frozen {
 /// The cgroup of one sandbox.
 ///
 /// # Guarantees
-/// Dropping it kills every process in it and removes it. What cannot be removed within about two
+/// Dropping it kills every process in it and removes it. What cannot be removed within about five
 /// seconds is left, unlocked, to [`Cgroups::sweep`].
 #[derive(Debug)]
 pub struct Cgroup {
@@ -92,7 +93,7 @@ impl Cgroup {
         };
         let mut v1 = Vec::new();
         for tree in cgroups.v1.iter().chain(&cgroups.freezer) {
-            v1.extend(claimed(&tree.slots.path(id)).ok()?.map(|dir| (tree, dir)));
+            v1.extend(claimed(&tree.find(id)).ok()?.map(|dir| (tree, dir)));
         }
         if v2.is_none() && v1.is_empty() {
             return None;

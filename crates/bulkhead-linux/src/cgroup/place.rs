@@ -37,12 +37,13 @@ pub(super) fn among(mounts: &[Mount], own: &str, name: &str) -> Cgroups {
             continue;
         }
         let Some(place) = place(mount, own).filter(|it| may_write(it)) else { continue };
+        let tree = v1::Tree::at(&place, name, &mount.point);
         if needed.contains(&Controller::Freezer) {
-            freezer = Some(v1::Tree::at(&place, name, vec![Controller::Freezer]));
+            freezer = Some(tree.clone().with(vec![Controller::Freezer]));
         }
         needed.retain(|it| *it != Controller::Freezer);
         if !needed.is_empty() {
-            legacy.push(v1::Tree::at(&place, name, needed));
+            legacy.push(tree.with(needed));
         }
     }
     Cgroups {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::dir::{Dir, Gauge, Slots, text_of};
+use super::dir::{self, Dir, Gauge, Slots, text_of};
 use super::error::CgroupError;
 use super::group::Frozen;
 use super::limits::{PERIOD_MICROS, Usage, quota_micros};
@@ -20,13 +20,30 @@ use super::parse::Controller;
 pub(super) struct Tree {
     pub(super) controllers: Vec<Controller>,
     pub(super) slots: Slots,
+    /// The mount point of the hierarchy.
+    pub(super) top: PathBuf,
 }
 
 impl Tree {
     /// The tree for sandboxes beside us in the cgroup `own`, so that the limits that surround us
     /// hold for them too.
-    pub(super) fn at(own: &Path, name: &str, controllers: Vec<Controller>) -> Tree {
-        Tree { controllers, slots: Slots::beside(own, name) }
+    pub(super) fn at(own: &Path, name: &str, top: &Path) -> Tree {
+        Tree { controllers: Vec::new(), slots: Slots::beside(own, name), top: top.to_owned() }
+    }
+
+    pub(super) fn with(self, controllers: Vec<Controller>) -> Tree {
+        Tree { controllers, ..self }
+    }
+
+    /// Where a sandbox that has ended has its directory.
+    ///
+    /// Its supervisor may have been in another cgroup than we are, and in the same one in other
+    /// hierarchies. Then all of this one is searched, which happens after a crash only.
+    pub(super) fn find(&self, id: &str) -> PathBuf {
+        let here = self.slots.path(id);
+        let name = here.file_name().unwrap_or_default();
+        let elsewhere = || dir::find_below(&self.top, name);
+        if here.exists() { here } else { elsewhere().unwrap_or(here) }
     }
 }
 

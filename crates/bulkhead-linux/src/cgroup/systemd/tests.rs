@@ -122,16 +122,16 @@ fn a_bus_that_does_not_know_us_is_told_so() {
 }
 
 #[test]
-fn a_silent_bus_costs_no_more_than_the_patience() {
+fn a_silent_bus_is_left_when_the_patience_is_over() {
     let (dir, thread) = bus(|mut stream| {
-        let_in(&mut stream);
+        // Until the other side hangs up.
         stream.read_to_end(&mut Vec::new()).unwrap();
     });
     let patience = Duration::from_millis(50);
     let started = Instant::now();
     let error = ask(&dir, patience).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::TimedOut);
-    assert!(started.elapsed() >= patience && started.elapsed() < PATIENCE);
+    assert!(started.elapsed() >= patience);
     thread.join().unwrap();
 }
 

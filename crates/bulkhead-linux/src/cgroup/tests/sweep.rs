@@ -43,6 +43,35 @@ fn cgroups_inside_a_dead_one_are_swept_with_it() {
 }
 
 #[test]
+fn what_died_in_another_cgroup_than_ours_is_swept() {
+    everywhere("moved", |ground| {
+        drop(ground.create("first"));
+        // In one hierarchy of v1 the dead one was somewhere else, in the others where we are.
+        let mut others = Vec::new();
+        for (number, tree) in ground.cgroups.v1.iter().enumerate() {
+            let other = tree.slots.parent().join(format!("{}_other", ground.cgroups.name));
+            let dead = tree.slots.path("dead");
+            if number == 0 {
+                fs::create_dir(&other).unwrap();
+                fs::create_dir(other.join(dead.file_name().unwrap())).unwrap();
+                others.push(other);
+            } else {
+                fs::create_dir(dead).unwrap();
+            }
+        }
+        if let Some(tree) = &ground.cgroups.v2 {
+            fs::create_dir(tree.slots.path("dead")).unwrap();
+        }
+        assert_eq!(ground.cgroups.sweep(), ["dead"]);
+        assert_eq!(left_of(&ground.cgroups, "dead"), Vec::<PathBuf>::new());
+        for other in others {
+            assert_eq!(dir::children(&other), Vec::<std::ffi::OsString>::new());
+            fs::remove_dir(other).unwrap();
+        }
+    });
+}
+
+#[test]
 fn what_is_not_ours_is_not_swept() {
     let ground = Ground::named("foreign");
     drop(ground.create("first"));
