@@ -11,11 +11,11 @@ mod create;
 mod findings;
 mod identity;
 mod lower;
-mod placeholder;
 mod process;
 mod protect;
 mod root;
 mod sandbox;
+mod stand_in;
 mod streams;
 mod survey;
 mod watch;
@@ -88,7 +88,7 @@ impl Backend for Native {
     async fn sweep(&self) -> Result<Vec<String>, BackendError> {
         let mut swept: Vec<String> =
             self.cgroups.sweep().into_iter().map(|id| format!("cgroup of {id}")).collect();
-        let stand_ins = placeholder::sweep(&self.state).map_err(|source| {
+        let stand_ins = stand_in::sweep(&self.state).map_err(|source| {
             BackendError::System { action: "remove stand-ins that were left", source }
         })?;
         swept.extend(stand_ins);

@@ -19,4 +19,4 @@ pub use environment::{may_inherit, safe_variables};
 pub use plan::{ExecPlan, Plan, Settled};
 pub use policy::Policy;
 pub use resolve::resolve;
-pub use triggers::{GIT_TRIGGERS, WORKSPACE_TRIGGERS, holds_secrets};
+pub use triggers::{GIT_TRIGGERS, HOME_TRIGGERS, WORKSPACE_TRIGGERS, holds_secrets};

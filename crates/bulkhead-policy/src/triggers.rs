@@ -17,7 +17,11 @@ pub const WORKSPACE_TRIGGERS: &[&str] = &[
     ".idea",
     ".mcp.json",
     ".vscode",
-    // The shell's own, for a workspace that is a home directory.
+];
+
+/// The shell's own, relative to a home directory. Nothing runs them anywhere else, so in another
+/// workspace only those that are there are protected.
+pub const HOME_TRIGGERS: &[&str] = &[
     ".bash_aliases",
     ".bash_login",
     ".bash_logout",

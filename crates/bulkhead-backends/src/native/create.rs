@@ -27,8 +27,8 @@ use super::{
     control::{Control, pair},
     identity::{INSIDE, Identity, Owner, Translations},
     lower::{Line, lower},
-    placeholder::Placeholders,
     sandbox::{Held, NativeSandbox},
+    stand_in::StandIns,
     survey::{Share, survey},
 };
 use crate::BackendError;
@@ -47,7 +47,7 @@ pub(super) async fn create(
     let mut survey = survey(plan)?;
     let owner =
         Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
-    let (placeholders, needless) = Placeholders::put(&native.state, id, &survey.protections)
+    let (stand_ins, needless) = StandIns::put(&native.state, id, &survey.protections)
         .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
     let blueprint = lower(plan, &survey, &owner.identity);
@@ -55,7 +55,7 @@ pub(super) async fn create(
     let (ours, theirs) = pair().map_err(built("open the stream to the guest"))?;
     let newborn = bear(blueprint.lines, plan, owner.identity, cgroup.as_ref(), theirs)?;
     let control = Control::new(ours).map_err(built("watch the stream to the guest"))?;
-    let held = Held { cgroup, placeholders, owner };
+    let held = Held { cgroup, stand_ins, owner };
     let sandbox = NativeSandbox::new(newborn, control, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
     raise(&sandbox, blueprint.walls).await?;

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bulkhead_policy::WORKSPACE_TRIGGERS;
+use bulkhead_policy::{HOME_TRIGGERS, WORKSPACE_TRIGGERS};
 use bulkhead_spec::{Access, Workspace, escape_bytes};
 use rustix::fs::FileType;
 
@@ -31,13 +31,34 @@ pub(super) enum How {
     Reopen,
     /// It can be read and nothing else.
     ReadOnly,
-    /// It is absent, and stays so: an empty directory stands in its place.
+    /// It is absent, and stays so: something that nobody can use stands in its place.
     Absent,
+    /// It is absent, and stays so: an empty directory stands in its place, because git takes
+    /// anything else called `.git` for a broken repository.
+    AbsentGit,
     /// It is absent, and stays so: a file that says `.` stands in its place, because git fails on
     /// any other `commondir`.
     AbsentCommonDir,
     /// It looks empty.
     Hidden,
+}
+
+impl How {
+    /// What to do about a name that is not there.
+    pub(super) fn absent(path: &Path) -> Self {
+        if path.ends_with("commondir") {
+            Self::AbsentCommonDir
+        } else if path.ends_with(".git") {
+            Self::AbsentGit
+        } else {
+            Self::Absent
+        }
+    }
+
+    /// Whether something must stand in the place.
+    pub(super) fn is_absent(self) -> bool {
+        matches!(self, Self::Absent | Self::AbsentGit | Self::AbsentCommonDir)
+    }
 }
 
 /// What was found in a workspace.
@@ -49,13 +70,20 @@ pub(super) struct Found {
     pub(super) protections: Vec<Protection>,
 }
 
-/// Looks for everything in `workspace` that needs protection.
-pub(super) fn find(workspace: &Workspace) -> Result<Found, BackendError> {
+/// Looks for everything in `workspace` that needs protection; `home` is the home directory, which
+/// the workspace may be.
+pub(super) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendError> {
     let dir = workspace.dir.as_path();
     let mut found = Found::default();
     if workspace.access == Access::ReadWrite {
         for trigger in WORKSPACE_TRIGGERS {
             if !spared(workspace, trigger) {
+                protect(dir, Path::new(trigger), &mut found.protections)?;
+            }
+        }
+        for trigger in HOME_TRIGGERS {
+            let relevant = home == dir || dir.join(trigger).symlink_metadata().is_ok();
+            if relevant && !spared(workspace, trigger) {
                 protect(dir, Path::new(trigger), &mut found.protections)?;
             }
         }
@@ -106,8 +134,7 @@ fn protect(
             (Some(_), _) => {
                 return Err(refused(&path, "it is neither a directory nor a file".to_owned()));
             }
-            (None, _) if path.ends_with("commondir") => How::AbsentCommonDir,
-            (None, _) => How::Absent,
+            (None, _) => How::absent(&path),
         };
         protections.push(Protection { path: path.clone(), how });
         if how != How::Pin {

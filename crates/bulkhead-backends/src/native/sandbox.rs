@@ -19,8 +19,8 @@ use tokio::{io::unix::AsyncFd, time::timeout};
 use super::{
     control::Control,
     identity::Owner,
-    placeholder::Placeholders,
     process::{NativeProcess, not_started},
+    stand_in::StandIns,
     streams,
     watch::watch,
 };
@@ -32,7 +32,7 @@ const STUCK: Duration = Duration::from_secs(10);
 /// The room. Its fields are dropped in this order: first the programs, then what held them.
 pub(super) struct NativeSandbox {
     shared: Arc<Shared>,
-    placeholders: Placeholders,
+    stand_ins: StandIns,
     owner: Owner,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Shared {
 /// What holds a sandbox on the host, handed over to the room.
 pub(super) struct Held {
     pub(super) cgroup: Option<Cgroup>,
-    pub(super) placeholders: Placeholders,
+    pub(super) stand_ins: StandIns,
     pub(super) owner: Owner,
 }
 
@@ -72,11 +72,7 @@ impl NativeSandbox {
             counted: Mutex::new(Usage::default()),
             next: AtomicU32::new(1),
         };
-        Ok(Self {
-            shared: Arc::new(shared),
-            placeholders: held.placeholders,
-            owner: held.owner,
-        })
+        Ok(Self { shared: Arc::new(shared), stand_ins: held.stand_ins, owner: held.owner })
     }
 
     pub(super) fn control(&self) -> &Control {
@@ -196,8 +192,8 @@ impl Sandbox for NativeSandbox {
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         self.shared.kill().await?;
-        let Self { shared, placeholders, owner } = *self;
-        drop((shared, placeholders, owner));
+        let Self { shared, stand_ins, owner } = *self;
+        drop((shared, stand_ins, owner));
         Ok(())
     }
 }

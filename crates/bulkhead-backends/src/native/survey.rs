@@ -73,7 +73,7 @@ pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
     if let Some(workspace) = plan.workspace() {
         let dir = workspace.dir.as_path();
         shares.push(share(dir, dir, workspace.access)?);
-        let found = protect::find(workspace)?;
+        let found = protect::find(workspace, plan.home().as_path())?;
         shares.extend(found.shares);
         protections = found.protections;
     }

@@ -58,10 +58,10 @@ fn protect(steps: &mut Steps, path: &Path, how: How) {
     match how {
         How::Pin => steps.bind(&target, None, &target, Attributes::ReadWrite),
         How::Reopen => steps.bind(&target, None, &target, Attributes::Reopened),
-        How::ReadOnly | How::AbsentCommonDir => {
+        How::ReadOnly | How::Absent | How::AbsentCommonDir => {
             steps.bind(&target, None, &target, Attributes::ReadOnly);
         }
-        How::Absent => steps.bind(c"empty", None, &target, Attributes::Inert),
+        How::AbsentGit => steps.bind(c"empty", None, &target, Attributes::Inert),
         How::Hidden => steps.bind(c"blank/file", None, &target, Attributes::Inert),
     }
 }

@@ -1,0 +1,114 @@
+//! What a stand-in is made of, and how it is known again.
+
+use std::{
+    fs::OpenOptions,
+    io::{self, Write as _},
+    os::unix::fs::{
+        DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, linkat, mknodat, utimensat},
+    io::Errno,
+};
+
+use crate::native::protect::How;
+
+/// The permissions and the time by which we know our own.
+const MODE: u32 = 0o1500;
+const FILE_MODE: u32 = 0o444;
+const TIME: i64 = 315_532_842;
+/// What stands for an absent `commondir`: git reads it as "here".
+const COMMON_DIR: &[u8] = b".\n";
+
+/// The first stand-in of a run, to which the others are links.
+#[derive(Default)]
+pub(super) struct First(Option<PathBuf>);
+
+impl First {
+    /// Puts a stand-in at `path`, or finds one there.
+    pub(super) fn put(&mut self, path: &Path, how: How) -> io::Result<()> {
+        let put = match how {
+            How::AbsentGit => dir(path),
+            How::AbsentCommonDir => common_dir(path),
+            How::Absent | How::Pin | How::Reopen | How::ReadOnly | How::Hidden => {
+                self.socket(path)
+            }
+        };
+        match put {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if is_ours(path, how) {
+                    Ok(())
+                } else {
+                    Err(io::Error::other("something else was made in its place"))
+                }
+            }
+            put => put,
+        }
+    }
+
+    fn socket(&mut self, path: &Path) -> io::Result<()> {
+        if let Some(first) = &self.0 {
+            match linkat(CWD, first, CWD, path, AtFlags::empty()) {
+                Ok(()) => return Ok(()),
+                Err(Errno::EXIST) => return Err(Errno::EXIST.into()),
+                // A filesystem without links, or another one: a socket of its own then.
+                Err(_) => {}
+            }
+        }
+        match mknodat(CWD, path, FileType::Socket, Mode::from(MODE), 0) {
+            Ok(()) => {}
+            // A filesystem without sockets.
+            Err(Errno::PERM | Errno::OPNOTSUPP) => return dir(path),
+            Err(errno) => return Err(errno.into()),
+        }
+        mark(path)?;
+        self.0 = Some(path.to_owned());
+        Ok(())
+    }
+}
+
+fn dir(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().mode(MODE).create(path)?;
+    mark(path)
+}
+
+fn common_dir(path: &Path) -> io::Result<()> {
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
+    file.write_all(COMMON_DIR)?;
+    mark(path)
+}
+
+fn mark(path: &Path) -> io::Result<()> {
+    let time = Timespec { tv_sec: TIME, tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+}
+
+/// Whether what is at `path` is a stand-in of ours, with nothing in it.
+pub(super) fn is_ours(path: &Path, how: How) -> bool {
+    let Ok(found) = path.symlink_metadata() else { return false };
+    // The mask of the caller may have taken bits away.
+    let mode = found.mode() & 0o7777;
+    let ours = if found.is_dir() {
+        mode | 0o500 == MODE && std::fs::read_dir(path).is_ok_and(|mut it| it.next().is_none())
+    } else if found.file_type().is_socket() {
+        mode | 0o500 == MODE
+    } else {
+        let content = || std::fs::read(path).unwrap_or_default();
+        how == How::AbsentCommonDir && mode | 0o444 == FILE_MODE && content() == COMMON_DIR
+    };
+    ours && found.mtime() == TIME
+}
+
+/// Removes the stand-in at `path`, if it is one.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    if !is_ours(path, How::absent(path)) {
+        return Ok(());
+    }
+    let found = path.symlink_metadata()?;
+    if found.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) }
+}
