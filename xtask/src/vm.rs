@@ -17,7 +17,7 @@ use clap::{Args, Subcommand};
 use tempfile::TempDir;
 
 use self::image::{Reuse, ready};
-use self::job::{Job, Mark, Place, Report, Step, User};
+use self::job::{Job, Mark, Place, Report, Scope, Step, User};
 use self::machine::{Engine, Machine, Terms};
 use crate::print;
 use crate::programs;
@@ -146,6 +146,7 @@ fn run_one(ground: &Ground, args: RunArgs) -> Result<ExitCode, Trouble> {
     let image = ready(&ground.home, Reuse::IfUnchanged)?;
     let step = Step {
         user: args.user,
+        scope: Scope::Session,
         place: args.workdir.map_or(Place::Home, Place::Directory),
         environment: Vec::new(),
         command: args.command,

@@ -20,15 +20,23 @@ pub(super) struct TestBinary {
 }
 
 impl TestBinary {
-    /// What Cargo sets for a test when it runs, less what is true only on the host.
-    pub(super) fn environment(&self) -> Vec<(String, String)> {
-        let directory = self.directory.to_string_lossy().into_owned();
+    /// The command that runs all its tests but those with one of `except` in their name.
+    pub(super) fn command(&self, except: &[&str]) -> Vec<String> {
+        let skip = except.iter().flat_map(|part| ["--skip".to_owned(), (*part).to_owned()]);
+        [self.path.to_string_lossy().into_owned()].into_iter().chain(skip).collect()
+    }
+
+    /// What Cargo sets for a test when it runs, and what a test would ask Cargo for.
+    pub(super) fn environment(&self, root: &Path) -> Vec<(String, String)> {
+        let directory = self.directory.to_string_lossy();
+        let root = root.to_string_lossy();
         [
-            ("CARGO_MANIFEST_DIR", directory.as_str()),
+            ("CARGO_MANIFEST_DIR", directory.as_ref()),
             ("CARGO_PKG_NAME", &self.package),
             ("RUST_BACKTRACE", "1"),
             // The source is read-only there.
             ("INSTA_UPDATE", "no"),
+            ("INSTA_WORKSPACE_ROOT", &root),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec()

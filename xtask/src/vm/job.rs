@@ -39,6 +39,15 @@ impl User {
     }
 }
 
+/// Which part of the cgroup tree a step has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The session's, as in a terminal. It belongs to the system.
+    Session,
+    /// One of its own that the user's manager has handed over.
+    Delegated,
+}
+
 /// Where a step starts.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
@@ -50,6 +59,7 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) user: User,
+    pub(super) scope: Scope,
     pub(super) place: Place,
     pub(super) environment: Vec<(String, String)>,
     pub(super) command: Vec<String>,
@@ -132,9 +142,14 @@ fn step_script(step: &Step, share: &Path) -> Vec<String> {
         }
     });
     let seconds = step.limit.as_secs().max(1);
+    let scope = match step.scope {
+        Scope::Session => "",
+        // Inside of `timeout`, so that the command is alone in its scope.
+        Scope::Delegated => "systemd-run --user --scope --quiet -p Delegate=yes ",
+    };
     let command: Vec<_> = step.command.iter().map(|word| quoted(word)).collect();
     let command = command.join(" ");
-    script.push(format!("timeout --kill-after=5 {seconds} {command}"));
+    script.push(format!("timeout --kill-after=5 {seconds} {scope}{command}"));
     // So that the shell stays, and systemd sees a code where the command died of a signal.
     script.push("exit $?".to_owned());
     script
@@ -208,6 +223,7 @@ mod tests {
             share: PathBuf::from("/src/bulk head"),
             steps: vec![Step {
                 user: User::Tester,
+                scope: Scope::Delegated,
                 place: Place::Home,
                 environment: vec![("NOTE".to_owned(), "it's $5".to_owned())],
                 command: vec!["echo".to_owned(), "$HOME".to_owned()],
@@ -230,7 +246,7 @@ mod tests {
 export PATH='/src/bulk head/target/x86_64-unknown-linux-musl/release:/src/bulk head/target/x86_64-unknown-linux-musl/debug:/usr/local/bin:/usr/bin:/bin'
 export NOTE='it'\''s $5'
 cd || exit 125
-timeout --kill-after=5 60 'echo' '$HOME'
+timeout --kill-after=5 60 systemd-run --user --scope --quiet -p Delegate=yes 'echo' '$HOME'
 exit $?
 "
         );

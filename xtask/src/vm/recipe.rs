@@ -20,6 +20,7 @@ pub(super) const PACKAGES: &[&str] = &[
     "kmod",
     // What the tests run inside a sandbox.
     "gcc",
+    "gdb-minimal",
     "git",
     "iproute2",
     "libc6-dev",

@@ -9,7 +9,7 @@ use super::binaries::{self, TestBinary};
 use super::image::{Reuse, ready};
 use super::job::{Place, Report, Step, User};
 use super::machine::{Machine, Terms};
-use super::trials::{TRIALS, Trial, What};
+use super::trials::{TRIALS, Trial, Turn, What};
 use crate::print;
 use crate::trouble::Trouble;
 
@@ -137,20 +137,22 @@ fn attempts(root: &Path, only: &[String]) -> Result<Vec<Attempt>, Trouble> {
     let built = binaries::build(root, &wanted)?;
     let mut all = Vec::new();
     for user in [User::Root, User::Tester] {
-        for trial in wanted.iter().filter(|it| it.users.contains(&user)) {
-            all.extend(attempts_at(trial, user, &built));
+        for trial in &wanted {
+            let turns = trial.turns.iter().filter(|it| it.user == user);
+            all.extend(turns.flat_map(|turn| attempts_at(trial, turn, &built, root)));
         }
     }
     Ok(all)
 }
 
 /// One attempt for a script, one per test binary for a package.
-fn attempts_at(trial: &Trial, user: User, built: &[TestBinary]) -> Vec<Attempt> {
+fn attempts_at(trial: &Trial, turn: &Turn, built: &[TestBinary], root: &Path) -> Vec<Attempt> {
     match trial.what {
         What::Script(script) | What::BulkheadScript(script) => vec![Attempt {
-            title: format!("{} as {}", trial.name, user.name()),
+            title: format!("{} as {}", trial.name, turn.name()),
             step: Step {
-                user,
+                user: turn.user,
+                scope: turn.scope,
                 place: Place::Home,
                 environment: Vec::new(),
                 command: ["sh", "-euc", script].map(str::to_owned).to_vec(),
@@ -161,12 +163,13 @@ fn attempts_at(trial: &Trial, user: User, built: &[TestBinary]) -> Vec<Attempt> 
             .iter()
             .filter(|it| it.package == trial.name)
             .map(|it| Attempt {
-                title: format!("{} ({}) as {}", it.package, it.target, user.name()),
+                title: format!("{} ({}) as {}", it.package, it.target, turn.name()),
                 step: Step {
-                    user,
+                    user: turn.user,
+                    scope: turn.scope,
                     place: Place::Directory(it.directory.clone()),
-                    environment: it.environment(),
-                    command: vec![it.path.to_string_lossy().into_owned()],
+                    environment: it.environment(root),
+                    command: it.command(turn.except),
                     limit: STEP_LIMIT,
                 },
             })
