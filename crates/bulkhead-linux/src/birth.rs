@@ -7,7 +7,10 @@ use std::{
     sync::atomic::{AtomicI32, AtomicUsize, Ordering},
 };
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid},
+};
 
 use crate::{
     clone::{Stack, clone},
@@ -106,30 +109,44 @@ impl Embryo<'_> {
 extern "C" fn grow(shared: *const Shared) -> ! {
     // SAFETY: the parent keeps it until this child is gone or has executed the guest.
     let shared = unsafe { &*shared };
-    let mut failed = None;
-    for step in &shared.steps {
-        if let Err(errno) = apply(step) {
-            failed = Some(errno);
-            break;
-        }
-        shared.at.fetch_add(1, Ordering::Relaxed);
-    }
-    let errno = failed.unwrap_or_else(|| {
-        let args = [
-            shared.guest.unsigned_abs() as usize,
-            sys::address(c""),
-            shared.arguments.as_ptr().addr(),
-            shared.environment.as_ptr().addr(),
-            libc::AT_EMPTY_PATH.unsigned_abs() as usize,
-        ];
-        // SAFETY: the arguments are lists of C strings that end with null.
-        match unsafe { sys::call(libc::SYS_execveat, args) } {
-            Ok(_) => rustix::io::Errno::INVAL,
-            Err(errno) => errno,
-        }
-    });
+    let errno = match apply_all(shared) {
+        Err(errno) => errno,
+        Ok(guest) => execute(shared, guest),
+    };
     shared.errno.store(errno.raw_os_error(), Ordering::Release);
     sys::exit(125)
+}
+
+/// Performs the steps, and returns a descriptor of the guest that they have left alone.
+fn apply_all(shared: &Shared) -> Result<usize, Errno> {
+    // The last step puts the control stream at 3, where the guest may be.
+    let guest = shared.guest.unsigned_abs() as usize;
+    let copy = libc::F_DUPFD_CLOEXEC.unsigned_abs() as usize;
+    // SAFETY: fcntl F_DUPFD_CLOEXEC takes three numbers.
+    let guest = unsafe { sys::call(libc::SYS_fcntl, [guest, copy, 4, 0, 0]) };
+    let guest =
+        guest.inspect_err(|_| shared.at.store(shared.steps.len(), Ordering::Relaxed))?;
+    for step in &shared.steps {
+        apply(step)?;
+        shared.at.fetch_add(1, Ordering::Relaxed);
+    }
+    Ok(guest)
+}
+
+/// Becomes the guest, or says why not.
+fn execute(shared: &Shared, guest: usize) -> Errno {
+    let args = [
+        guest,
+        sys::address(c""),
+        shared.arguments.as_ptr().addr(),
+        shared.environment.as_ptr().addr(),
+        libc::AT_EMPTY_PATH.unsigned_abs() as usize,
+    ];
+    // SAFETY: the arguments are lists of C strings that end with null.
+    match unsafe { sys::call(libc::SYS_execveat, args) } {
+        Ok(_) => Errno::INVAL,
+        Err(errno) => errno,
+    }
 }
 
 impl Newborn {
@@ -161,7 +178,7 @@ impl Newborn {
     pub fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(&self.pidfd, Signal::KILL) {
             // Already gone is what we wanted.
-            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Ok(()) | Err(Errno::SRCH) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }

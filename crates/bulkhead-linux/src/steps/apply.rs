@@ -244,17 +244,19 @@ fn enter() -> Result<(), Errno> {
 
 fn descriptors(control: RawFd) -> Result<(), Errno> {
     let null = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    let null = null.as_raw_fd().unsigned_abs() as usize;
-    let control = control.unsigned_abs() as usize;
     for target in [0, 1, 2] {
+        let from = null.as_raw_fd().unsigned_abs() as usize;
         // SAFETY: dup3 takes three numbers.
-        unsafe { sys::call(libc::SYS_dup3, [null, target, 0, 0, 0]) }?;
+        unsafe { sys::call(libc::SYS_dup3, [from, target, 0, 0, 0]) }?;
     }
+    // Before the control stream takes its place: this may be descriptor 3, and would close it.
+    drop(null);
     if control == 3 {
         // SAFETY: fcntl F_SETFD takes three numbers.
         unsafe { sys::call(libc::SYS_fcntl, [3, libc::F_SETFD as usize, 0, 0, 0]) }?;
     } else {
-        // SAFETY: as above.
+        let control = control.unsigned_abs() as usize;
+        // SAFETY: dup3 takes three numbers.
         unsafe { sys::call(libc::SYS_dup3, [control, 3, 0, 0, 0]) }?;
     }
     let flags = libc::CLOSE_RANGE_CLOEXEC as usize;
