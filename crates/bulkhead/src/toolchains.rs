@@ -49,7 +49,9 @@ pub(crate) fn discover(environment: &Environment, seen: &[PathBuf]) -> Toolchain
     let home = environment.home();
     let path = environment.get("PATH").unwrap_or_else(|| OsStr::new(SYSTEM_PATH));
     let mut found = Toolchains::default();
-    let search = Search { environment, home: home.as_deref(), dirs: directories(path) };
+    let real_home = home.as_ref().and_then(|home| home.canonicalize().ok());
+    let search =
+        Search { environment, home: home.as_deref(), real_home, dirs: directories(path) };
     known::share(&search, &mut found);
     if let Some(home) = &home {
         links::share(&search, home, &mut found);
@@ -74,6 +76,8 @@ pub(crate) fn discover(environment: &Environment, seen: &[PathBuf]) -> Toolchain
 struct Search<'a> {
     environment: &'a Environment,
     home: Option<&'a Path>,
+    /// The home without links.
+    real_home: Option<PathBuf>,
     /// The directories on the PATH: absolute, each once.
     dirs: Vec<PathBuf>,
 }
@@ -115,9 +119,8 @@ impl Search<'_> {
 
     /// Whether `dir` is the home, or the home lies below it.
     fn holds_home(&self, dir: &Path) -> bool {
-        let real = self.home.and_then(|home| home.canonicalize().ok());
-        self.home.is_some_and(|home| home.starts_with(dir))
-            || real.is_some_and(|home| home.starts_with(dir))
+        let real = self.real_home.as_deref();
+        [self.home, real].into_iter().flatten().any(|home| home.starts_with(dir))
     }
 
     /// Whether some directory on the PATH holds `program`.

@@ -191,7 +191,10 @@ impl Asked<'_> {
     fn check_precious(&self, mounts: &[Mount]) -> Result<(), Failure> {
         let workspace = self.workspace.iter().map(|it| (&it.dir, it.access));
         let shared = workspace.chain(mounts.iter().map(|it| (&it.from, it.access)));
-        let writable = shared.filter(|(_, access)| *access == Access::ReadWrite);
+        // The policy has its own word on `/`.
+        let writable = shared.filter(|(dir, access)| {
+            *access == Access::ReadWrite && dir.as_path() != Path::new("/")
+        });
         for (dir, _) in writable {
             let touches = |own: &Path| {
                 let real = own.canonicalize().unwrap_or_else(|_| own.to_owned());

@@ -19,10 +19,10 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     pub(crate) record: RecordArgs,
     /// Show what would be enforced and run nothing, as `bulkhead plan` does
-    #[arg(long)]
+    #[arg(long, help_heading = "Other")]
     pub(crate) dry_run: bool,
     /// With --dry-run: write JSON
-    #[arg(long, requires = "dry_run")]
+    #[arg(long, requires = "dry_run", help_heading = "Other")]
     pub(crate) json: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct PlanArgs {
     #[command(flatten)]
     pub(crate) ask: Ask,
     /// Write JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Other")]
     pub(crate) json: bool,
 }
 
@@ -66,10 +66,10 @@ pub(crate) struct Ask {
     #[command(flatten)]
     pub(crate) from: FromArgs,
     /// A name for the sandbox, unique on this host
-    #[arg(long, value_name = "NAME", value_parser = sandbox_name)]
+    #[arg(long, value_name = "NAME", value_parser = sandbox_name, help_heading = "Other")]
     pub(crate) name: Option<String>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(required = true, trailing_var_arg = true, help_heading = "Arguments")]
     #[arg(value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
@@ -196,6 +196,7 @@ pub(crate) struct ConsoleArgs {
 
 /// How much Bulkhead says
 #[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Other")]
 pub(crate) struct TalkArgs {
     /// Say nothing but errors
     #[arg(short = 'q', long, conflicts_with = "verbose")]

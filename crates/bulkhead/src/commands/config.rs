@@ -72,7 +72,8 @@ fn in_json(entry: Entry) -> (String, Value) {
 /// A line of TOML, and where it came from.
 fn in_text(entry: &Entry) -> (String, String) {
     let origins: Vec<String> = entry.origins.iter().map(ToString::to_string).collect();
-    (format!("{} = {}", entry.key, entry.value), origins.join(", "))
+    let line = format!("{} = {}", entry.key, entry.value);
+    (bulkhead_spec::escape(&line), origins.join(", "))
 }
 
 fn get(args: &GetArgs, environment: Environment) -> Result<String, Failure> {

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use bulkhead_engine::{Console, Control, Engine, Placed};
-use bulkhead_spec::{Bytes, Outcome, Stdin, escape_bytes};
+use bulkhead_engine::{Engine, Placed};
+use bulkhead_spec::{Outcome, escape_bytes};
 use rustix::process::Signal;
-use tokio::sync::mpsc::{self, UnboundedSender};
 
 use crate::{
     args::run::RunArgs,
     codes::Code,
     commands::{endings, plan},
     config::{Choice, Environment},
-    console::{self, Listener, Passage, RawMode, watch},
+    console::{self, Listener, RawMode, watch},
     engine,
     failure::Failure,
     printer::{Printer, Talk},
@@ -100,7 +99,7 @@ async fn attend(engine: &Engine, placed: &Placed<'_>) -> Result<Ended, Failure> 
         Failure::new(Code::System, "could not use the terminal or the streams").because(error)
     };
     let listener = Listener::start().map_err(failed)?;
-    let (console, control, streams) = open(placed).map_err(failed)?;
+    let (console, control, streams) = console::open(&placed.exec, &listener).map_err(failed)?;
     let raw = placed.exec.terminal().map(|_| RawMode::enter()).transpose().map_err(failed)?;
     let ended = tokio::select! {
         outcome = engine.run(placed, console) => outcome.map(Box::new),
@@ -109,26 +108,6 @@ async fn attend(engine: &Engine, placed: &Placed<'_>) -> Result<Ended, Failure> 
     drop(raw);
     let outcome = ended.map_err(|error| Failure::of_run(&error))?;
     Ok(Ended::Outcome(outcome, streams))
-}
-
-fn open(placed: &Placed<'_>) -> std::io::Result<(Console, UnboundedSender<Control>, Streams)> {
-    let stdin = match placed.exec.stdin() {
-        Stdin::Empty => None,
-        Stdin::Piped => Some(Passage::reading(std::io::stdin())?),
-    };
-    let stdout = Passage::writing(std::io::stdout())?;
-    let stderr = Passage::writing(std::io::stderr())?;
-    let streams = Streams { stdout: stdout.lost(), stderr: stderr.lost() };
-    let (sender, control) = mpsc::unbounded_channel();
-    let console = Console {
-        stdin: stdin.map(|it| Box::new(it) as _),
-        stdout: Some(Box::new(stdout)),
-        stderr: Some(Box::new(stderr)),
-        // Everything is passed on, so nothing needs keeping.
-        keep: Bytes(0),
-        control,
-    };
-    Ok((console, sender, streams))
 }
 
 /// What the caller should know before the program runs.

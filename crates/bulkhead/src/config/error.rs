@@ -75,6 +75,6 @@ pub(crate) enum ConfigError {
 impl ConfigError {
     /// A file that the user named and that is not there.
     pub(crate) fn absent(path: &Path) -> Self {
-        Self::Read { path: shown(path), source: io::ErrorKind::NotFound.into() }
+        Self::Read { path: shown(path), source: rustix::io::Errno::NOENT.into() }
     }
 }

@@ -82,6 +82,9 @@ impl Source {
                 ("limits" | "ceiling", DeValue::Table(inner)) => {
                     self.read_table(layer, &format!("{dotted}."), inner)?;
                 }
+                ("env" | "limits" | "ceiling", _) => {
+                    return Err(self.wrong(&dotted, value, "it must be a table".to_owned()));
+                }
                 ("schema_version", version) => self.check_version(value, version)?,
                 (dotted, _) => match find(dotted) {
                     Some(key) => self.read_value(layer, key, value)?,
@@ -145,8 +148,12 @@ impl Source {
         let names = || KEYS.iter().map(|key| key.name).chain(tables);
         let here = names().filter(|name| name.starts_with(table));
         // A key in the wrong table is as common a slip as a wrong letter.
-        let last = dotted.rsplit('.').next().unwrap_or(dotted);
-        let moved = || names().find(|name| name.rsplit('.').next() == Some(last));
+        let bare = |name: &'static str| name.rsplit('.').next().unwrap_or(name);
+        let moved = || {
+            let last = dotted.rsplit('.').next().unwrap_or(dotted);
+            let meant = nearest(last, names().map(bare))?;
+            names().find(|name| bare(name) == meant)
+        };
         let meant = nearest(dotted, here).or_else(moved).map(str::to_owned);
         ConfigError::UnknownKey {
             place: self.place(at.span().start),

@@ -1,6 +1,9 @@
 //! The toolchains that people keep under their homes, as a table.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use bulkhead_spec::Access::{self, Private, ReadOnly};
 
@@ -64,9 +67,9 @@ pub(super) fn share(search: &Search<'_>, found: &mut Toolchains) {
         let Some(root) = root(search, known) else { continue };
         let wanted = match known.wanted {
             OnPath(dir) => search.is_on_path(&root.join(dir)),
-            Program(name) => search.has(name),
+            Program(name) => root.is_dir() && search.has(name),
         };
-        if !wanted || !root.is_dir() {
+        if !wanted || !is_apart(search, &root) {
             continue;
         }
         if known.shared.is_empty() {
@@ -91,18 +94,21 @@ pub(super) fn share(search: &Search<'_>, found: &mut Toolchains) {
     }
 }
 
-/// Where the toolchain is: what its variable says, else its place below the home. Never a place
-/// that holds the home itself.
+/// Where the toolchain is: what its variable says, else its place below the home.
 fn root(search: &Search<'_>, known: &Known) -> Option<PathBuf> {
     let named = known.variable.and_then(|variable| search.environment.dir(variable));
-    let root = named.or_else(|| search.home.map(|home| home.join(known.root)))?;
-    let real = root.canonicalize().ok()?;
-    (!search.holds_home(&real) && !search.holds_home(&root)).then_some(root)
+    named.or_else(|| search.home.map(|home| home.join(known.root)))
+}
+
+/// Whether `root` is there and is not a place that holds the home itself.
+fn is_apart(search: &Search<'_>, root: &Path) -> bool {
+    let real = root.canonicalize();
+    real.is_ok_and(|real| !search.holds_home(&real) && !search.holds_home(root))
 }
 
 /// Cargo's settings say where sources come from, but older ones may hold a token: then they stay
 /// outside, like `credentials.toml`.
-fn share_cargo_config(root: &std::path::Path, found: &mut Toolchains) {
+fn share_cargo_config(root: &Path, found: &mut Toolchains) {
     let suspicious = ["token", "secret", "password", "credential", "@"];
     for name in ["config.toml", "config"] {
         let path = root.join(name);

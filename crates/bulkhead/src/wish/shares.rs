@@ -22,10 +22,7 @@ impl Place {
     pub(super) fn resolve(&self, share: &Share) -> Result<Mount, Failure> {
         let named = self.absolute(&share.from)?;
         let real = named.canonicalize().map_err(|error| failed(share, error))?;
-        let within = |path: &Path| {
-            self.workspace.as_ref().is_some_and(|workspace| path.starts_with(workspace))
-        };
-        if within(&named) && !within(&real) {
+        if self.is_misled(&named) && !self.is_in_workspace(&real) {
             return Err(failed(
                 share,
                 format!("it leads out of the workspace, to `{}`", shown(&real)),
@@ -44,6 +41,20 @@ impl Place {
         let to = to.map_err(|error| failed(share, error))?;
         let from = HostPath::try_from(real).map_err(|error| failed(share, error))?;
         Ok(Mount { from, to, access: share.access })
+    }
+
+    fn is_in_workspace(&self, path: &Path) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| path.starts_with(workspace))
+    }
+
+    /// Whether there is a link on the way that lies in the workspace.
+    fn is_misled(&self, path: &Path) -> bool {
+        let mut way = PathBuf::new();
+        path.components().any(|part| {
+            let here = way.canonicalize().unwrap_or_default();
+            way.push(part);
+            self.is_in_workspace(&here) && way.is_symlink()
+        })
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf, Failure> {

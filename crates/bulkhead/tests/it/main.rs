@@ -1,0 +1,24 @@
+//! The command as a user meets it: its words, its exit codes, what it leaves behind.
+
+#[cfg(test)]
+mod config;
+#[cfg(test)]
+mod env;
+#[cfg(test)]
+mod help;
+#[cfg(test)]
+mod host;
+#[cfg(test)]
+mod refusals;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
+mod signals;
+#[cfg(test)]
+mod streams;
+#[cfg(test)]
+mod terminal;
+#[cfg(test)]
+mod toolchains;
+#[cfg(test)]
+mod trust;

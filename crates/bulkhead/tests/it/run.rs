@@ -1,0 +1,163 @@
+//! A program runs, ends, and what is said about it.
+
+use std::fs;
+
+use crate::host::Host;
+
+#[test]
+fn exit_codes_are_those_of_the_program_or_say_why() {
+    let host = Host::new();
+    let cases: [(&[&str], &[&str], i32); 9] = [
+        (&[], &["true"], 0),
+        (&[], &["sh", "-c", "exit 42"], 42),
+        (&[], &["nowhere"], 127),
+        (&[], &["/etc/hostname"], 126),
+        (&[], &["sh", "-c", "kill -SEGV $$"], 139),
+        (&["--timeout", "200ms"], &["sleep", "60"], 124),
+        (&["--memory", "64m"], &["sh", "-c", "x=$(head -c 200m /dev/zero | tr '\\0' x)"], 137),
+        (&["--output", "1k"], &["yes"], 1),
+        (&["--backend", "none"], &["sh", "-c", "exit 7"], 7),
+    ];
+    let mut shown = Vec::new();
+    for (flags, program, code) in cases {
+        let ran = host.bulkhead([&["run"], flags, &["--"], program].concat());
+        assert_eq!(ran.code, Some(code), "{program:?} {}", ran.stderr);
+        let words = [flags, program].concat().join(" ");
+        shown.push(format!("{words}\n{}\n", ran.stderr));
+    }
+    insta::assert_snapshot!(shown.concat());
+}
+
+#[test]
+fn two_dashes_are_only_needed_for_flags_before_the_program() {
+    let host = Host::new();
+    assert_eq!(host.bulkhead(["run", "echo", "--memory", "-q"]).stdout, "--memory -q\n");
+    assert_eq!(host.bulkhead(["run", "--", "echo", "--", "x"]).stdout, "-- x\n");
+}
+
+#[test]
+fn the_workspace_is_at_its_own_path_and_written_by_its_owner() {
+    let host = Host::new();
+    let deep = host.project().join("deep");
+    fs::create_dir(&deep).unwrap();
+    let mut command =
+        host.command(["run", "--workspace", "..", "--", "sh", "-c", "pwd; touch x"]);
+    let ran = host.ended(command.current_dir(&deep));
+    assert_eq!(ran.stdout, "[HOST]/project/deep\n", "{ran:?}");
+    assert!(deep.join("x").exists());
+    let ran = host.bulkhead(["run", "--read-only", "--", "touch", "y"]);
+    assert_ne!(ran.code, Some(0));
+    assert!(!host.project().join("y").exists());
+}
+
+#[test]
+fn env_files_look_empty_unless_shown() {
+    let host = Host::new();
+    host.write("project/.env", "KEY=hush\n");
+    assert_eq!(host.bulkhead(["run", "--", "cat", ".env"]).stdout, "");
+    assert_eq!(
+        host.bulkhead(["run", "--show-env-files", "--", "cat", ".env"]).stdout,
+        "KEY=hush\n"
+    );
+}
+
+#[test]
+fn what_is_mounted_is_seen_where_it_was_asked_for() {
+    let host = Host::new();
+    host.write("data/file", "text\n");
+    let run = |mode: &str| {
+        let mount = format!("../data:/data{mode}");
+        let script = "cat /data/file; echo more >> /data/file && cat /data/file";
+        host.bulkhead(["run", "-v", &mount, "--", "sh", "-c", script]).stdout
+    };
+    let data = || fs::read_to_string(host.path().join("data/file")).unwrap();
+    assert_eq!((run(":ro"), data()), ("text\n".to_owned(), "text\n".to_owned()));
+    assert_eq!(
+        (run(":private"), data()),
+        ("text\ntext\nmore\n".to_owned(), "text\n".to_owned())
+    );
+    assert_eq!((run(""), data()), ("text\ntext\nmore\n".to_owned(), "text\nmore\n".to_owned()));
+}
+
+#[test]
+fn a_report_says_how_it_ended() {
+    let host = Host::new();
+    let report = |flags: &[&str], program: &[&str]| {
+        let args = [&["run", "--report", "report.json"], flags, &["--"], program].concat();
+        host.bulkhead(args);
+        let text = fs::read_to_string(host.project().join("report.json")).unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    let ended = report(&[], &["sh", "-c", "echo out; echo error >&2; exit 3"]);
+    assert_eq!(ended["ending"], serde_json::json!({ "kind": "exited", "code": 3 }));
+    assert_eq!(ended["exit_code"], 3);
+    assert_eq!(ended["stdout"], serde_json::json!({ "bytes": 4, "truncated": false }));
+    assert!(ended["usage"]["wall_seconds"].as_f64().unwrap() > 0.0);
+    assert!(ended["upheld"].as_array().unwrap().contains(&"NoNetwork".into()));
+    let flooded = report(&["--output", "1k"], &["yes"]);
+    assert_eq!(flooded["ending"]["kind"], "output_limit");
+    assert_eq!(flooded["stdout"]["truncated"], true);
+    let refused = report(&["--memory", "1k"], &["true"]);
+    assert_eq!(refused["error"]["code"], "BH-E020");
+    assert_eq!(refused["exit_code"], 125);
+}
+
+#[test]
+fn a_report_does_not_follow_a_link_that_was_laid_for_it() {
+    let host = Host::new();
+    let precious = host.write("home/.profile", "precious");
+    std::os::unix::fs::symlink(&precious, host.project().join("report.json")).unwrap();
+    let ran = host.bulkhead(["run", "--report", "report.json", "--", "true"]);
+    insta::assert_snapshot!(ran.shown());
+    assert_eq!(fs::read_to_string(precious).unwrap(), "precious");
+}
+
+#[test]
+fn events_are_recorded_and_copied() {
+    let host = Host::new();
+    host.bulkhead(["run", "--name", "one", "--events", "events", "--", "true"]);
+    let names = |text: String| -> Vec<String> {
+        let lines =
+            text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        lines.map(|line| format!("{} {}", line["sandbox"], line["event"])).collect()
+    };
+    let copy = names(fs::read_to_string(host.project().join("events")).unwrap());
+    let own = names(fs::read_to_string(host.state().join("events.jsonl")).unwrap());
+    assert_eq!(copy, own);
+    insta::assert_snapshot!(copy.join("\n").replace('"', ""));
+}
+
+#[test]
+fn without_walls_there_is_a_warning_each_time_even_if_quiet() {
+    let host = Host::new();
+    let cases: [&[&str]; 3] =
+        [&["--no-sandbox"], &["--backend", "local"], &["--quiet", "--backend", "none"]];
+    for flags in cases {
+        let ran = host.bulkhead([&["run"], flags, &["--", "true"]].concat());
+        assert_eq!(
+            (ran.code, ran.stderr.as_str()),
+            (Some(0), "bulkhead: warning: no walls: `true` runs with all of your rights\n")
+        );
+    }
+    let mut command = host.command(["run", "--", "true"]);
+    let ran = host.ended(command.env("BULKHEAD_BACKEND", "none"));
+    assert!(ran.stderr.contains("no walls"), "{ran:?}");
+}
+
+#[test]
+fn a_dry_run_runs_nothing() {
+    let host = Host::new();
+    let ran = host.bulkhead(["run", "--dry-run", "--", "touch", "ran"]);
+    assert!(ran.stdout.contains("program    touch ran"), "{ran:?}");
+    assert!(!host.project().join("ran").exists());
+    assert!(!host.state().join("events.jsonl").exists());
+}
+
+#[test]
+fn nothing_of_ours_is_on_stdout_and_nothing_at_all_on_stderr_of_a_quiet_run() {
+    let host = Host::new();
+    let ran = host.bulkhead(["run", "--quiet", "--net", "open", "--", "echo", "x"]);
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("x\n", ""));
+    let ran = host.bulkhead(["run", "--net", "open", "--", "echo", "x"]);
+    assert!(ran.stderr.contains("the network is open"), "{ran:?}");
+}

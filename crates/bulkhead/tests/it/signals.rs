@@ -1,0 +1,59 @@
+//! Being told to stop.
+
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::host::{Host, hear, processes_with, within};
+
+/// A tree of processes that ignore requests and leave their group, with `mark` in their names.
+fn stubborn(mark: &str) -> String {
+    format!(
+        "trap '' INT TERM HUP; (setsid sh -c 'trap \"\" INT TERM HUP; : {mark}; \
+         while :; do sleep 60; done' &); echo ready; while :; do sleep 60; done"
+    )
+}
+
+fn told(signals: &[Signal], mark: &str) -> Option<i32> {
+    let host = Host::new();
+    let mut child = host.command(["run", "--", "sh", "-c", &stubborn(mark)]).spawn().unwrap();
+    hear(&mut child, "ready");
+    within(Duration::from_secs(5), || !processes_with(mark).is_empty());
+    let pid = Pid::from_child(&child);
+    let start = Instant::now();
+    for signal in signals {
+        kill_process(pid, *signal).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    within(Duration::from_secs(3), || child.try_wait().unwrap().is_some());
+    let took = start.elapsed();
+    assert!(took < Duration::from_millis(1200), "{took:?}");
+    assert_eq!(processes_with(mark), Vec::<String>::new());
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn a_request_to_end_ends_the_whole_tree_within_a_second() {
+    assert_eq!(told(&[Signal::TERM], "mark-of-term"), Some(143));
+}
+
+#[test]
+fn a_lost_terminal_ends_the_whole_tree_within_a_second() {
+    assert_eq!(told(&[Signal::HUP], "mark-of-hup"), Some(129));
+}
+
+#[test]
+fn the_third_interrupt_ends_the_whole_tree() {
+    assert_eq!(told(&[Signal::INT; 3], "mark-of-int"), Some(143));
+}
+
+#[test]
+fn an_interrupt_is_the_programs_to_handle() {
+    let host = Host::new();
+    let script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.1; done";
+    let mut child = host.command(["run", "--", "sh", "-c", script]).spawn().unwrap();
+    hear(&mut child, "ready");
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    hear(&mut child, "caught");
+    assert_eq!(child.wait().unwrap().code(), Some(9));
+}
