@@ -2,7 +2,7 @@
 # Installs what `cargo xtask vm` needs on a Debian host. Does nothing where all of it is there.
 set -eu
 
-packages="apt dpkg e2fsprogs fakeroot mmdebstrap qemu-system-x86 tar util-linux"
+packages="apt dpkg e2fsprogs fakeroot mmdebstrap qemu-system-x86 tar uidmap util-linux"
 
 missing=""
 for package in $packages; do
@@ -24,6 +24,6 @@ if [ -n "$missing" ]; then
 fi
 
 if command -v rustup >/dev/null; then
-    rustup target add --quiet x86_64-unknown-linux-musl 2>/dev/null || rustup target add x86_64-unknown-linux-musl
+    rustup --quiet target add x86_64-unknown-linux-musl
 fi
 echo "the virtual machine has what it needs"

@@ -10,7 +10,7 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
@@ -46,8 +46,8 @@ pub(crate) enum Vm {
     },
     /// Boot, run one command in a login session, and exit with its code.
     ///
-    /// The repository is there at its own path, read-only; the binaries of
-    /// `target/x86_64-unknown-linux-musl` are on the PATH.
+    /// The repository is there at its own path, read-only. The release binary `bulkhead` of the
+    /// musl target is installed, if it has been built.
     Run(RunArgs),
     /// Boot, run the tests as root and as an ordinary user, and say how many passed.
     Test(TestArgs),
@@ -191,10 +191,24 @@ impl Ground {
     /// The directory of one run, for its scripts and its console log, open to every user of the
     /// guest. Goes away with the run.
     fn run_directory(&self) -> Result<TempDir, Trouble> {
+        self.sweep()?;
         tempfile::Builder::new()
-            .prefix("run-")
+            .prefix(&format!("run-{}-", process::id()))
             .permissions(Permissions::from_mode(0o755))
             .tempdir_in(&self.home)
             .or_trouble(|| at(&self.home))
+    }
+
+    /// Removes the directories of runs that were killed before they could do so themselves.
+    fn sweep(&self) -> Result<(), Trouble> {
+        let entries = fs::read_dir(&self.home).or_trouble(|| at(&self.home))?;
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let owner = name.strip_prefix("run-").and_then(|it| it.split('-').next());
+            if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+                fs::remove_dir_all(entry.path()).or_trouble(|| at(&entry.path()))?;
+            }
+        }
+        Ok(())
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn scripts(job: &Job) -> Vec<Script> {
         main.push(job.mark.printing(&format!("begun {index}")));
         main.push(in_session(step.user, &name));
         main.push(job.mark.printing(&format!("ended {index} $?")));
-        all.push(Script { name, text: text(&step_script(step, &job.share)) });
+        all.push(Script { name, text: text(&step_script(step)) });
     }
     all.push(Script { name: "job.sh".to_owned(), text: text(&main) });
     all
@@ -107,6 +107,9 @@ fn share(share: &Path) -> Vec<String> {
     script.push(format!("mount -t 9p -o {options} {SHARE_TAG} {at}"));
     // Cargo promises tests a directory there that they may write to.
     script.push(format!("mount -t tmpfs -o mode=1777 tmp {at}/target/tmp"));
+    // On the guest's own disk, as if installed: not every mount can be given to a sandbox.
+    let built = format!("{at}/target/{}/release/bulkhead", super::TARGET);
+    script.push(format!("test ! -e {built} || install {built} /usr/local/bin"));
     script.push("set +e".to_owned());
     script
 }
@@ -123,14 +126,11 @@ fn in_session(user: User, script: &str) -> String {
     )
 }
 
-fn step_script(step: &Step, share: &Path) -> Vec<String> {
-    let built = share.join("target").join(super::TARGET);
-    let built = built.display();
-    let path = format!("{built}/release:{built}/debug:{}", step.user.path());
+fn step_script(step: &Step) -> Vec<String> {
     let mut script = vec![
         // What systemd tells its services is not what a terminal has.
         "unset INVOCATION_ID SYSTEMD_EXEC_PID".to_owned(),
-        format!("export PATH={}", quoted(&path)),
+        format!("export PATH={}", step.user.path()),
     ];
     for (name, value) in &step.environment {
         script.push(format!("export {name}={}", quoted(value)));
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(
             script("step-0.sh"),
             r"unset INVOCATION_ID SYSTEMD_EXEC_PID
-export PATH='/src/bulk head/target/x86_64-unknown-linux-musl/release:/src/bulk head/target/x86_64-unknown-linux-musl/debug:/usr/local/bin:/usr/bin:/bin'
+export PATH=/usr/local/bin:/usr/bin:/bin
 export NOTE='it'\''s $5'
 cd || exit 125
 timeout --kill-after=5 60 systemd-run --user --scope --quiet -p Delegate=yes 'echo' '$HOME'
@@ -263,6 +263,7 @@ chmod a+x '/src'
 chmod a+x '/'
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 share '/src/bulk head'
 mount -t tmpfs -o mode=1777 tmp '/src/bulk head'/target/tmp
+test ! -e '/src/bulk head'/target/x86_64-unknown-linux-musl/release/bulkhead || install '/src/bulk head'/target/x86_64-unknown-linux-musl/release/bulkhead /usr/local/bin
 set +e
 echo \"bulkhead-job-abc begun 0\"
 systemd-run --quiet --collect --wait --pipe --uid=tester -p PAMName=bulkhead-session /bin/sh /run/job/step-0.sh

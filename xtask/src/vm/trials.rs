@@ -19,8 +19,7 @@ pub(super) enum What {
     TestsOfPackage,
     /// A shell script, started in the user's home with `set -eu`; it fails by failing.
     Script(&'static str),
-    /// The same, with the release binary `bulkhead` on its PATH.
-    #[expect(dead_code, reason = "the binary has no verb to try yet")]
+    /// The same, with the release binary `bulkhead` installed.
     BulkheadScript(&'static str),
 }
 
@@ -60,6 +59,11 @@ pub(super) const TRIALS: &[Trial] = &[
         turns: BOTH,
     },
     Trial {
+        name: "the command runs and its limits bind",
+        what: What::BulkheadScript(COMMAND),
+        turns: BOTH,
+    },
+    Trial {
         name: "bulkhead-linux",
         what: What::TestsOfPackage,
         turns: &[
@@ -84,6 +88,19 @@ pub(super) const TRIALS: &[Trial] = &[
         ],
     },
 ];
+
+/// The doctor finds what a fresh machine offers, and a limit that it promises ends the program.
+const COMMAND: &str = r#"
+mkdir -p work
+cd work
+bulkhead doctor
+bulkhead run -- true
+code=0
+bulkhead run --memory 64m --report report.json -- python3 -c 'bytearray(256 << 20)' || code=$?
+cat report.json
+test "$code" = 137
+grep -q '"kind": "out_of_memory"' report.json
+"#;
 
 /// Nothing else here means anything if the guest is not the machine that it claims to be.
 const SESSION: &str = r#"
