@@ -25,8 +25,11 @@ pub(crate) struct Share {
 pub(crate) struct InvalidShare(String);
 
 impl Share {
-    /// Reads `SRC[:DST][:ro|:rw|:private]`.
+    /// Reads `SRC[:DST][:ro|:rw|:private]`, or Docker's `type=bind,source=SRC,target=DST,readonly`.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, InvalidShare> {
+        if text.as_bytes().starts_with(b"type=") {
+            return Self::parse_long(text);
+        }
         let invalid = || InvalidShare(escape_bytes(text.as_bytes()));
         let mut parts: Vec<&[u8]> = text.as_bytes().split(|&it| it == b':').collect();
         let named = parts.last().copied().and_then(access);
@@ -44,6 +47,25 @@ impl Share {
         }
         let access = named.unwrap_or(Access::ReadWrite);
         Ok(Self { from: path(from), to: to.map(path), access })
+    }
+
+    fn parse_long(text: &OsStr) -> Result<Self, InvalidShare> {
+        let invalid = || InvalidShare(escape_bytes(text.as_bytes()));
+        let path = |bytes: &[u8]| Some(PathBuf::from(OsString::from_vec(bytes.to_vec())));
+        let (mut from, mut to, mut access) = (None, None, Access::ReadWrite);
+        for part in text.as_bytes().split(|&it| it == b',') {
+            let at = part.iter().position(|&it| it == b'=').unwrap_or(part.len());
+            let (name, value) = part.split_at_checked(at).unwrap_or((part, b""));
+            let value = value.get(1..).unwrap_or_default();
+            match (name, value) {
+                (b"type", b"bind") => {}
+                (b"source" | b"src", path_of @ [_, ..]) => from = path(path_of),
+                (b"target" | b"dst" | b"destination", path_of @ [_, ..]) => to = path(path_of),
+                (b"readonly" | b"ro", b"" | b"true") => access = Access::ReadOnly,
+                _ => return Err(invalid()),
+            }
+        }
+        Ok(Self { from: from.ok_or_else(invalid)?, to, access })
     }
 
     /// How it would be written.
@@ -82,6 +104,12 @@ mod tests {
         let cases = ["/a", "/a:/b", "/a:ro", "/a:/b:private", "/a:/b:rw"].map(read);
         let expected = ["/a:rw", "/a:/b:rw", "/a:ro", "/a:/b:private", "/a:/b:rw"];
         assert_eq!(cases, expected.map(|it| Ok(it.to_owned())));
+        let long = read("type=bind,source=/a,target=/b,readonly");
+        assert_eq!(long, Ok("/a:/b:ro".to_owned()));
+        for wrong in ["type=volume,source=a,target=/b", "type=bind,target=/b", "type=bind,src="]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["", ":", "/a:", ":/b", "/a:/b:/c", "/a:/b:exec"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

@@ -102,6 +102,10 @@ impl Asked<'_> {
             Choice::Auto | Choice::Native => Walls::Up,
             Choice::None => Walls::Waived,
         };
+        if walls == Walls::Waived && !self.ask.console.tty {
+            // Without walls there is nobody to make a terminal; plain streams do.
+            self.caller.terminal = None;
+        }
         let root = self.root()?;
         let mut mounts = self.shares()?;
         if let Some(workspace) = &mut self.workspace {

@@ -128,6 +128,13 @@ fn events_are_recorded_and_copied() {
 }
 
 #[test]
+fn events_reach_an_open_descriptor() {
+    let host = Host::new();
+    let ran = host.ended(&mut host.shell("\"$0\" run --name x --events fd:3 -- true 3>&1"));
+    assert_eq!(ran.stdout.lines().count(), 6, "{ran:?}");
+}
+
+#[test]
 fn without_walls_there_is_a_warning_each_time_even_if_quiet() {
     let host = Host::new();
     let cases: [&[&str]; 3] =

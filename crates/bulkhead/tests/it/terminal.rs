@@ -115,6 +115,16 @@ fn keys_reach_the_program_and_the_terminal_is_as_before() {
 }
 
 #[test]
+fn without_walls_a_terminal_is_passed_on_as_plain_streams() {
+    let host = Host::new();
+    let mut person = Person::runs(&host, &["run", "--backend", "none", "--", "cat"]);
+    person.types("hello\n");
+    person.sees("hello\r\nhello\r\n");
+    person.types("\x04");
+    assert_eq!(person.exit_code(), Some(0));
+}
+
+#[test]
 fn the_terminal_is_as_before_after_a_signal() {
     let host = Host::new();
     let mut person = Person::runs(&host, &["run", "--", "sleep", "60"]);
