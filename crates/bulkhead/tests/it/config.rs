@@ -19,9 +19,11 @@ fn each_layer_lies_over_the_one_before() {
     let mut command = host.command(["config", "get", "limits.memory"]);
     let ran = host.ended(command.env("BULKHEAD_MEMORY", "1g"));
     assert_eq!(ran.stdout, "1g\n");
-    let mut command = host.command(["plan", "--memory", "512m", "--", "true"]);
-    let ran = host.ended(command.env("BULKHEAD_MEMORY", "1g"));
-    assert!(ran.stdout.contains("memory 512 MiB (--memory)"), "{ran:?}");
+    host.user("");
+    host.project_file("");
+    let mut command = host.command(["plan", "--pids", "77", "--", "true"]);
+    let ran = host.ended(command.env("BULKHEAD_PIDS", "88"));
+    assert!(ran.stdout.contains("77 processes (--pids)"), "{ran:?}");
 }
 
 #[test]
@@ -149,11 +151,11 @@ fn a_pipe_or_link_instead_of_the_projects_file_is_refused_at_once() {
 #[test]
 fn ceilings_only_sink_and_hold_against_flags() {
     let host = Host::new();
-    host.user("[ceiling]\nmemory = '1g'\n");
-    let ran = host.bulkhead(["plan", "--memory", "2g", "--", "true"]);
+    host.user("[ceiling]\ndisk = '1g'\n");
+    let ran = host.bulkhead(["plan", "--disk", "2g", "--", "true"]);
     insta::assert_snapshot!(ran.shown());
     let plan = host.json(&["plan", "--json", "--", "true"]);
-    assert_eq!(plan["plan"]["limits"]["memory"], 1 << 30);
+    assert_eq!(plan["plan"]["limits"]["disk"], 1 << 30);
 }
 
 #[test]

@@ -7,14 +7,13 @@ use crate::host::Host;
 #[test]
 fn exit_codes_are_those_of_the_program_or_say_why() {
     let host = Host::new();
-    let cases: [(&[&str], &[&str], i32); 9] = [
+    let cases: [(&[&str], &[&str], i32); 8] = [
         (&[], &["true"], 0),
         (&[], &["sh", "-c", "exit 42"], 42),
         (&[], &["nowhere"], 127),
         (&[], &["/etc/hostname"], 126),
         (&[], &["sh", "-c", "kill -SEGV $$"], 139),
         (&["--timeout", "200ms"], &["sleep", "60"], 124),
-        (&["--memory", "64m"], &["sh", "-c", "x=$(head -c 200m /dev/zero | tr '\\0' x)"], 137),
         (&["--output", "1k"], &["yes"], 1),
         (&["--backend", "none"], &["sh", "-c", "exit 7"], 7),
     ];
@@ -26,6 +25,38 @@ fn exit_codes_are_those_of_the_program_or_say_why() {
         shown.push(format!("{words}\n{}\n", ran.stderr));
     }
     insta::assert_snapshot!(shown.concat());
+}
+
+/// Whether this host holds a limit on memory, by what it says of itself.
+fn holds_memory(host: &Host) -> bool {
+    let doctor = host.json(&["doctor", "--json"]);
+    let findings = doctor["backends"][0]["findings"].as_array().unwrap();
+    let memory = findings.iter().find(|it| it["guarantee"] == "MemoryBounded").unwrap();
+    memory["state"] == "upheld"
+}
+
+#[test]
+fn a_limit_that_is_asked_for_is_held_or_nothing_runs() {
+    let host = Host::new();
+    let script = "echo ran; x=$(head -c 200m /dev/zero | tr '\\0' x)";
+    let ran = host.bulkhead(["run", "--memory", "64m", "--", "sh", "-c", script]);
+    if holds_memory(&host) {
+        let said =
+            "bulkhead: out of memory: the sandbox used its 64 MiB (raise it with --memory)\n";
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(137), said), "{ran:?}");
+    } else {
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(125), ""), "{ran:?}");
+        assert!(ran.stderr.contains("no backend here upholds MemoryBounded"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_default_that_is_not_held_is_said_and_no_other() {
+    let host = Host::new();
+    let output = host.command(["run", "--", "true"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said.contains("not held on this host: MemoryBounded"), !holds_memory(&host));
+    assert_eq!(said.is_empty(), holds_memory(&host));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn a_file_that_narrows_needs_no_trust() {
     let host = Host::new();
     host.project_file(
         "backend = 'native'\nnetwork = 'none'\nenv-files = 'hidden'\nrequire = ['NoNetwork']\n\
-         [limits]\nmemory = '1g'\ntimeout = '5m'\ncpu-time = '10m'\n[ceiling]\nmemory = '2g'\n",
+         [limits]\ndisk = '1g'\ntimeout = '5m'\npids = 99\n[ceiling]\ndisk = '2g'\n",
     );
     assert_eq!(plan(&host).code, Some(0));
 }
@@ -31,11 +31,11 @@ fn a_file_that_widens_is_refused_with_what_it_widens() {
 #[test]
 fn what_the_users_own_layer_allows_is_not_widened() {
     let host = Host::new();
-    host.user("[limits]\nmemory = '128g'\n");
-    host.project_file("[limits]\nmemory = '64g'\n");
+    host.user("[limits]\ndisk = '128g'\n");
+    host.project_file("[limits]\ndisk = '64g'\n");
     assert_eq!(plan(&host).code, Some(0));
-    host.user("[limits]\nmemory = '1g'\n");
-    host.project_file("[limits]\nmemory = '2g'\n");
+    host.user("[limits]\ndisk = '1g'\n");
+    host.project_file("[limits]\ndisk = '2g'\n");
     assert_eq!(plan(&host).code, Some(125));
 }
 
