@@ -208,8 +208,12 @@ impl Native {
         let wanted = Limits {
             memory: limits.memory.map(|it| it.0),
             cpu_millis: limits.cpus.map(bulkhead_spec::Cpus::millis),
-            // One more for the guest, which is none of the program's.
-            processes: limits.pids.map(|it| it.saturating_add(1)),
+            // One more for the guest, which is none of the program's. An ordinary user's are
+            // counted by the user namespace where no cgroup counts them.
+            processes: limits
+                .pids
+                .filter(|_| self.cgroups.holds(Feature::Processes).is_some())
+                .map(|it| it.saturating_add(1)),
         };
         let counts = self.cgroups.holds(Feature::CpuTime).is_some();
         if wanted == Limits::default() && !counts {

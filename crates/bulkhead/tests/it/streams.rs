@@ -49,7 +49,7 @@ fn output_reaches_a_socket_and_a_file() {
 #[test]
 fn a_reader_that_leaves_ends_the_program_quietly() {
     let host = Host::new();
-    let mut child = host.command(["run", "--", "yes"]).spawn().unwrap();
+    let mut child = host.command(["run", "--quiet", "--", "yes"]).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let mut line = [0; 2];
     stdout.read_exact(&mut line).unwrap();
