@@ -138,6 +138,9 @@ fn spawn(exec: &ExecPlan) -> Result<Child, BackendError> {
     }
     let (program, args) =
         exec.argv().split_first().ok_or(BackendError::Guest("no program".to_owned()))?;
+    // The kernel's answer to a start would not tell a missing directory from a missing program.
+    std::fs::metadata(exec.dir().as_path())
+        .map_err(|source| BackendError::Dir { dir: exec.dir().to_string(), source })?;
     #[expect(clippy::disallowed_methods, reason = "this is the backend")]
     let mut command = Command::new(program);
     let stdin = match exec.stdin() {
