@@ -2,11 +2,15 @@
 
 use std::time::Instant;
 
-use bulkhead_backends::Backend;
+use bulkhead_backends::{Backend, Sandbox};
 use bulkhead_policy::{ExecPlan, Plan, Policy};
 use bulkhead_spec::{Event, Exec, Guarantees, Outcome, Spec, escape_bytes};
 
-use crate::{Console, Ledger, RunError, place::place, supervise::supervise};
+use crate::{
+    Console, Ledger, RunError,
+    place::place,
+    supervise::{Ended, is_limit, supervise},
+};
 
 /// Everything needed to run programs; built once at start, shared by every front door.
 pub struct Engine {
@@ -74,24 +78,29 @@ impl Engine {
         placed: &Placed<'_>,
         console: Console,
     ) -> Result<Outcome, RunError> {
-        let Placed { id, plan, exec, backend, upheld, missing } = placed;
+        let Placed { id, plan, backend, upheld, missing, .. } = placed;
         let started = Instant::now();
         let sandbox = backend.create(id, plan).await?;
         self.ledger.record(id, &Event::Created)?;
-        let ended = supervise(&*sandbox, plan, exec, console).await;
+        let ended = self.attend(&*sandbox, placed, console).await;
         let usage = sandbox.usage();
         sandbox.destroy().await?;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                self.ledger.record(id, &Event::Destroyed)?;
+                return Err(error);
+            }
+        };
 
-        let ended = ended?;
         let mut usage = usage?;
         usage.wall = started.elapsed();
-        let ending = ended.ending;
-        if ended.by_limit {
+        let (ending, [stdout, stderr]) = ended.finish().await;
+        if is_limit(&ending) {
             self.ledger.record(id, &Event::LimitReached { ending })?;
         }
         self.ledger.record(id, &Event::Ended { ending, usage })?;
         self.ledger.record(id, &Event::Destroyed)?;
-        let [stdout, stderr] = ended.output.finish().await;
         Ok(Outcome {
             ending,
             sandbox: id.clone(),
@@ -102,6 +111,18 @@ impl Engine {
             stdout,
             stderr,
         })
+    }
+
+    /// Starts the program and stays with it until its end.
+    async fn attend(
+        &self,
+        sandbox: &dyn Sandbox,
+        Placed { id, plan, exec, .. }: &Placed<'_>,
+        console: Console,
+    ) -> Result<Ended, RunError> {
+        let process = sandbox.exec(exec).await?;
+        self.ledger.record(id, &Event::Started)?;
+        supervise(sandbox, process, plan, exec, console).await
     }
 
     /// Removes what a killed Bulkhead left on this host.

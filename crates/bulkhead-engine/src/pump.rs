@@ -6,9 +6,10 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use bulkhead_backends::Streams;
@@ -16,20 +17,24 @@ use bulkhead_spec::{Bytes, Stream};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::Notify,
-    task::JoinHandle,
+    task::JoinSet,
+    time::timeout,
 };
 
 /// The most that is read at once.
 const CHUNK: usize = 64 * 1024;
+/// How long a caller may take for what a program said before it was stopped.
+const BRIEFLY: Duration = Duration::from_millis(250);
 
 type Reader = Box<dyn AsyncRead + Send + Unpin>;
 type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// The streams of one program, on their way.
+/// The streams of one program, on their way. Dropping it lets go of both ends of each.
 pub(crate) struct Pumps {
-    stdin: Option<JoinHandle<()>>,
-    stdout: JoinHandle<Stream>,
-    stderr: Option<JoinHandle<Stream>>,
+    input: JoinSet<()>,
+    output: JoinSet<Reader>,
+    stdout: Arc<Mutex<Kept>>,
+    stderr: Arc<Mutex<Kept>>,
     meter: Arc<Meter>,
 }
 
@@ -37,6 +42,7 @@ pub(crate) struct Pumps {
 struct Meter {
     bytes: AtomicU64,
     limit: Option<Bytes>,
+    full: AtomicBool,
     exceeded: Notify,
 }
 
@@ -48,19 +54,36 @@ pub(crate) struct Ends {
     pub(crate) keep: Bytes,
 }
 
+/// How long to wait for a caller to take the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// As long as it takes: the program is done, and all that it said is wanted.
+    Endless,
+    /// Hardly: the program was stopped, and nobody may hold that up.
+    Brief,
+}
+
 impl Pumps {
     pub(crate) fn start(streams: Streams, ends: Ends, limit: Option<Bytes>) -> Self {
-        let meter =
-            Arc::new(Meter { bytes: AtomicU64::new(0), limit, exceeded: Notify::new() });
         let half = usize::try_from(ends.keep.0 / 2).unwrap_or(usize::MAX);
-        let pump = |from, to| tokio::spawn(carry(from, to, half, Arc::clone(&meter)));
-        let stdin = match (ends.stdin, streams.stdin) {
-            (Some(from), Some(to)) => Some(tokio::spawn(feed(from, to))),
-            (None, _) | (_, None) => None,
+        let kept = || Arc::new(Mutex::new(Kept { half, ..Kept::default() }));
+        let mut pumps = Self {
+            input: JoinSet::new(),
+            output: JoinSet::new(),
+            stdout: kept(),
+            stderr: kept(),
+            meter: Arc::new(Meter::new(limit)),
         };
-        let stdout = pump(streams.stdout, ends.stdout);
-        let stderr = streams.stderr.map(|from| pump(from, ends.stderr));
-        Self { stdin, stdout, stderr, meter }
+        if let (Some(from), Some(to)) = (ends.stdin, streams.stdin) {
+            pumps.input.spawn(feed(from, to));
+        }
+        let kept = Arc::clone(&pumps.stdout);
+        pumps.output.spawn(carry(streams.stdout, ends.stdout, kept, pumps.meter.clone()));
+        if let Some(from) = streams.stderr {
+            let kept = Arc::clone(&pumps.stderr);
+            pumps.output.spawn(carry(from, ends.stderr, kept, pumps.meter.clone()));
+        }
+        pumps
     }
 
     /// Returns when the program has printed more than its limit; never if it has none.
@@ -74,21 +97,26 @@ impl Pumps {
         }
     }
 
-    /// What was kept of output and complaints, once both have ended.
+    /// What was kept of output and complaints, and their limit if they went beyond it.
     ///
     /// To be called after the sandbox is gone: only then can no straggler hold the pipes open.
-    pub(crate) async fn finish(self) -> [Stream; 2] {
-        if let Some(stdin) = self.stdin {
-            stdin.abort();
-        }
-        // A pump that panicked kept nothing; the program's ending is known all the same.
-        let stdout = self.stdout.await.unwrap_or_default();
-        let stderr = match self.stderr {
-            Some(stderr) => stderr.await.unwrap_or_default(),
-            None => Stream::default(),
+    pub(crate) async fn finish(mut self, patience: Patience) -> ([Stream; 2], Option<Bytes>) {
+        self.input.abort_all();
+        let carried = async {
+            // A pump that panicked has kept what it had; the program's ending is known all the same.
+            while self.output.join_next().await.is_some() {}
         };
-        [stdout, stderr]
+        match patience {
+            Patience::Endless => carried.await,
+            Patience::Brief => timeout(BRIEFLY, carried).await.unwrap_or_default(),
+        }
+        let exceeded = self.meter.limit.filter(|_| self.meter.full.load(Ordering::Relaxed));
+        ([taken(&self.stdout), taken(&self.stderr)], exceeded)
     }
+}
+
+fn taken(kept: &Mutex<Kept>) -> Stream {
+    std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner)).into_stream()
 }
 
 /// Passes the caller's input on until either side ends.
@@ -98,19 +126,20 @@ async fn feed(mut from: Reader, mut to: Writer) {
     to.shutdown().await.unwrap_or_default();
 }
 
+/// Passes the program's output on until either side ends, or the limit is reached: then the program
+/// waits with the rest until it is stopped.
 async fn carry(
     mut from: Reader,
     mut to: Option<Writer>,
-    half: usize,
+    kept: Arc<Mutex<Kept>>,
     meter: Arc<Meter>,
-) -> Stream {
-    let mut kept = Kept { half, ..Kept::default() };
+) -> Reader {
     let mut chunk = vec![0; CHUNK];
     // A terminal whose other side is gone reads as an error; so does a pipe never.
     while let Ok(count @ 1..) = from.read(&mut chunk).await {
-        let bytes = chunk.get(..count).unwrap_or_default();
-        kept.add(bytes);
-        meter.add(bytes.len());
+        let room = meter.add(count);
+        let bytes = chunk.get(..room).unwrap_or_default();
+        kept.lock().unwrap_or_else(PoisonError::into_inner).add(bytes);
         if let Some(writer) = &mut to {
             let written = async {
                 writer.write_all(bytes).await?;
@@ -118,20 +147,34 @@ async fn carry(
             };
             if written.await.is_err() {
                 // Nobody listens any more: closing our end tells the program so (SIGPIPE).
-                break;
+                return Box::new(tokio::io::empty());
             }
         }
+        if room < count {
+            break;
+        }
     }
-    kept.into_stream()
+    from
 }
 
 impl Meter {
-    fn add(&self, count: usize) {
-        let count = u64::try_from(count).unwrap_or(u64::MAX);
-        let total = self.bytes.fetch_add(count, Ordering::Relaxed).saturating_add(count);
-        if self.limit.is_some_and(|limit| limit.0 < total) {
-            self.exceeded.notify_one();
+    fn new(limit: Option<Bytes>) -> Self {
+        let (bytes, full) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { bytes, limit, full, exceeded: Notify::new() }
+    }
+
+    /// How much of `count` more bytes is within the limit.
+    fn add(&self, count: usize) -> usize {
+        let Some(limit) = self.limit else { return count };
+        let more = u64::try_from(count).unwrap_or(u64::MAX);
+        let before = self.bytes.fetch_add(more, Ordering::Relaxed);
+        let room = limit.0.saturating_sub(before);
+        if more <= room {
+            return count;
         }
+        self.full.store(true, Ordering::Relaxed);
+        self.exceeded.notify_one();
+        usize::try_from(room).unwrap_or(count).min(count)
     }
 }
 

@@ -12,30 +12,29 @@ use std::{
 
 use bulkhead_backends::{BackendError, Process, ProcessHandle, Sandbox};
 use bulkhead_policy::{ExecPlan, Plan};
-use bulkhead_spec::{Ending, Span};
+use bulkhead_spec::{Ending, Span, Stream};
 use rustix::process::Signal;
 use tokio::{sync::mpsc, time};
 
 use crate::{
     Console, Control, RunError,
-    pump::{Ends, Pumps},
+    pump::{Ends, Patience, Pumps},
 };
 
 /// A program that has ended, and its output, which may still be on its way.
 pub(crate) struct Ended {
-    pub(crate) ending: Ending,
-    pub(crate) by_limit: bool,
-    pub(crate) output: Pumps,
+    ending: Ending,
+    output: Pumps,
 }
 
 /// Runs the program to its end, to a limit, or until the caller has had enough.
 pub(crate) async fn supervise(
     sandbox: &dyn Sandbox,
+    mut process: Box<dyn Process>,
     plan: &Plan,
     exec: &ExecPlan,
     console: Console,
 ) -> Result<Ended, RunError> {
-    let mut process = sandbox.exec(exec).await?;
     let streams = process
         .take_streams()
         .ok_or_else(|| BackendError::Guest("a program came without its streams".to_owned()))?;
@@ -48,14 +47,31 @@ pub(crate) async fn supervise(
     let stopped = tokio::select! {
         ending = process.wait() => {
             let ending = own_signal(ending?, &passed);
-            return Ok(Ended { ending, by_limit: is_limit(&ending), output });
+            return Ok(Ended { ending, output });
         }
         reached = limit_reached(sandbox, plan, exec, &output) => reached,
         signal = obey(&mut control, &*handle, &passed) => Ok(Ending::Canceled { signal }),
     };
     let ending = stopped?;
     stop(sandbox, &mut *process, &*handle, grace(&ending, exec)).await?;
-    Ok(Ended { ending, by_limit: is_limit(&ending), output })
+    Ok(Ended { ending, output })
+}
+
+impl Ended {
+    /// How it ended, and what it said.
+    ///
+    /// To be called after the sandbox is gone: a straggler might hold the output open.
+    pub(crate) async fn finish(self) -> (Ending, [Stream; 2]) {
+        let (streams, exceeded) = self.output.finish(patience(&self.ending)).await;
+        let ending = match (self.ending, exceeded) {
+            // It ended before it could be stopped for what it had said.
+            (Ending::Exited { .. } | Ending::Signaled { .. }, Some(limit)) => {
+                Ending::OutputLimit { limit }
+            }
+            (ending, _) => ending,
+        };
+        (ending, streams)
+    }
 }
 
 /// Ends the program: with a word of warning if it has time to tidy up, then for good.
@@ -89,7 +105,8 @@ fn grace(ending: &Ending, exec: &ExecPlan) -> Duration {
     }
 }
 
-fn is_limit(ending: &Ending) -> bool {
+/// Whether a limit ended the program.
+pub(crate) fn is_limit(ending: &Ending) -> bool {
     match ending {
         Ending::TimedOut { .. }
         | Ending::CpuTimeExceeded { .. }
@@ -100,6 +117,21 @@ fn is_limit(ending: &Ending) -> bool {
         | Ending::Signaled { .. }
         | Ending::Canceled { .. }
         | Ending::Lost => false,
+    }
+}
+
+/// Whoever was stopped in time must not hold us up by output that nobody takes.
+fn patience(ending: &Ending) -> Patience {
+    match ending {
+        Ending::TimedOut { .. }
+        | Ending::CpuTimeExceeded { .. }
+        | Ending::OutputLimit { .. }
+        | Ending::Canceled { .. } => Patience::Brief,
+        Ending::Exited { .. }
+        | Ending::Signaled { .. }
+        | Ending::OutOfMemory { .. }
+        | Ending::DiskFull { .. }
+        | Ending::Lost => Patience::Endless,
     }
 }
 
