@@ -1,0 +1,33 @@
+//! The engine with a real backend: each test's name is a claim about a program that was run.
+//!
+//! Everything here passes as root and as an ordinary user. What needs a promise that this host does
+//! not let the backend make is tested the other way round: asking for it is refused.
+
+#[cfg(test)]
+mod arguments;
+#[cfg(test)]
+mod ask;
+#[cfg(test)]
+mod control;
+#[cfg(test)]
+mod deadlines;
+#[cfg(test)]
+mod endings;
+#[cfg(test)]
+mod house;
+#[cfg(test)]
+mod input;
+#[cfg(test)]
+mod ledger;
+#[cfg(test)]
+mod limits;
+#[cfg(test)]
+mod many;
+#[cfg(test)]
+mod output;
+#[cfg(test)]
+mod placing;
+#[cfg(test)]
+mod terminal;
+#[cfg(test)]
+mod traces;
