@@ -18,19 +18,12 @@ pub(super) const PROGRAMS: [&str; 9] = [
 
 /// What programs read below `/etc`: how to link, which certificates to trust, what things are
 /// called. Nothing about the host's users, services or network.
-pub(super) const SETTINGS: [&str; 40] = [
+pub(super) const SETTINGS: [&str; 24] = [
     "/etc/alternatives",
     "/etc/bash.bashrc",
-    "/etc/bash_completion.d",
-    "/etc/ca-certificates",
-    "/etc/ca-certificates.conf",
     "/etc/crypto-policies",
     "/etc/debian_version",
-    "/etc/default/locale",
     "/etc/fonts",
-    "/etc/gai.conf",
-    "/etc/host.conf",
-    "/etc/inputrc",
     "/etc/java-11-openjdk",
     "/etc/java-17-openjdk",
     "/etc/java-21-openjdk",
@@ -38,27 +31,18 @@ pub(super) const SETTINGS: [&str; 40] = [
     "/etc/ld.so.cache",
     "/etc/ld.so.conf",
     "/etc/ld.so.conf.d",
-    "/etc/locale.alias",
     "/etc/localtime",
-    "/etc/lsb-release",
-    "/etc/magic",
     "/etc/maven",
     "/etc/mime.types",
-    "/etc/nanorc",
-    "/etc/netconfig",
     "/etc/os-release",
     "/etc/perl",
     "/etc/pki",
     "/etc/profile",
     "/etc/profile.d",
     "/etc/protocols",
-    "/etc/rpc",
     "/etc/services",
-    "/etc/shells",
     "/etc/ssl/certs",
     "/etc/ssl/openssl.cnf",
-    "/etc/timezone",
-    "/etc/vim",
 ];
 
 /// Device nodes, with the numbers that they must have.

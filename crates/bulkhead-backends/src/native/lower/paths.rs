@@ -1,7 +1,7 @@
 //! A list of steps that knows which directories it has made.
 
 use std::{
-    collections::BTreeSet,
+    collections::HashSet,
     ffi::{CStr, CString, OsStr},
     path::{Path, PathBuf},
 };
@@ -17,9 +17,9 @@ use super::Line;
 #[derive(Default)]
 pub(super) struct Steps {
     pub(super) lines: Vec<Line>,
-    made: BTreeSet<PathBuf>,
+    made: HashSet<PathBuf>,
     /// Where something of the host's is mounted: nothing is made below.
-    covered: BTreeSet<PathBuf>,
+    covered: HashSet<PathBuf>,
 }
 
 /// `path` as the steps know it: below `new`.
@@ -55,14 +55,17 @@ impl Steps {
 
     /// Makes `path` and the directories that hold it, unless they come with something mounted.
     pub(super) fn dir_all(&mut self, path: &Path) {
-        let mut above: Vec<&Path> = path.ancestors().collect();
-        above.reverse();
-        for dir in above.into_iter().skip(1) {
-            let given = self.covered.iter().any(|it| dir.starts_with(it));
-            if !given && self.made.insert(dir.to_owned()) {
-                self.push(Step::Dir { path: inside(dir), mode: 0o755 });
-            }
+        if path.parent().is_none() || self.made.contains(path) || self.is_covered(path) {
+            return;
         }
+        self.parents(path);
+        self.made.insert(path.to_owned());
+        self.push(Step::Dir { path: inside(path), mode: 0o755 });
+    }
+
+    /// Whether `path` comes with something that is mounted at it or above it.
+    fn is_covered(&self, path: &Path) -> bool {
+        path.ancestors().any(|it| self.covered.contains(it))
     }
 
     pub(super) fn parents(&mut self, path: &Path) {
@@ -89,7 +92,7 @@ impl Steps {
             self.dir_all(path);
         } else {
             self.parents(path);
-            if !self.covered.iter().any(|it| path.starts_with(it)) {
+            if !self.is_covered(path) {
                 self.push(Step::File { path: inside(path), content: Box::default() });
             }
         }
