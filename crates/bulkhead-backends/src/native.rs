@@ -6,6 +6,7 @@
 //! Invariant: there is no half sandbox. A step that the kernel refuses ends the child, and the
 //! guards take back whatever the parent had prepared.
 
+mod birth;
 mod control;
 mod create;
 mod findings;

@@ -4,7 +4,10 @@ use std::{
     ffi::{CStr, CString},
     io,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
-    sync::atomic::{AtomicI32, AtomicUsize, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicI32, AtomicUsize, Ordering},
+    },
 };
 
 use rustix::{
@@ -14,28 +17,16 @@ use rustix::{
 
 use crate::{
     clone::{Stack, clone},
-    steps::{Step, apply},
+    steps::{Step, Trees, apply},
     sys,
 };
 
-/// Which namespaces a sandbox gets besides its own users, mounts, processes, IPC, host name and
-/// cgroup root.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NetworkNamespace {
-    /// Its own, empty but for loopback.
-    Own,
-    /// The host's.
-    Host,
-}
-
 /// A sandbox to be born.
 pub struct Embryo<'a> {
-    /// What the child does first.
+    /// What the child does first; the last of these steps waits for the rest.
     pub steps: Vec<Step>,
     /// The program that it becomes.
     pub guest: RawFd,
-    /// Whether it shares the host's network.
-    pub network: NetworkNamespace,
     /// The cgroup it is born in, where the kernel can do that.
     pub cgroup: Option<BorrowedFd<'a>>,
 }
@@ -58,6 +49,7 @@ pub struct Newborn {
 #[derive(Debug)]
 struct Shared {
     steps: Vec<Step>,
+    rest: OnceLock<Vec<Step>>,
     guest: RawFd,
     arguments: [usize; 2],
     environment: [usize; 1],
@@ -79,17 +71,15 @@ const GUEST: &CStr = c"bulkhead-guest";
 impl Embryo<'_> {
     /// Makes the child.
     pub fn bear(self) -> io::Result<Newborn> {
-        let mut flags = libc::CLONE_NEWUSER
+        let flags = libc::CLONE_NEWUSER
             | libc::CLONE_NEWNS
             | libc::CLONE_NEWPID
             | libc::CLONE_NEWIPC
             | libc::CLONE_NEWUTS
             | libc::CLONE_NEWCGROUP;
-        if self.network == NetworkNamespace::Own {
-            flags |= libc::CLONE_NEWNET;
-        }
         let shared = Box::new(Shared {
             steps: self.steps,
+            rest: OnceLock::new(),
             guest: self.guest,
             arguments: [sys::address(GUEST), 0],
             environment: [0],
@@ -124,12 +114,17 @@ fn apply_all(shared: &Shared) -> Result<usize, Errno> {
     let copy = libc::F_DUPFD_CLOEXEC.unsigned_abs() as usize;
     // SAFETY: fcntl F_DUPFD_CLOEXEC takes three numbers.
     let guest = unsafe { sys::call(libc::SYS_fcntl, [guest, copy, 4, 0, 0]) };
-    let guest =
-        guest.inspect_err(|_| shared.at.store(shared.steps.len(), Ordering::Relaxed))?;
-    for step in &shared.steps {
-        apply(step)?;
-        shared.at.fetch_add(1, Ordering::Relaxed);
-    }
+    let guest = guest.inspect_err(|_| shared.at.store(usize::MAX, Ordering::Relaxed))?;
+    let mut trees = Trees::none();
+    let mut list = |steps: &[Step]| {
+        steps.iter().try_for_each(|step| {
+            apply(step, &mut trees)?;
+            shared.at.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+    };
+    list(&shared.steps)?;
+    list(shared.rest.get().map(Vec::as_slice).unwrap_or_default())?;
     Ok(guest)
 }
 
@@ -150,6 +145,12 @@ fn execute(shared: &Shared, guest: usize) -> Errno {
 }
 
 impl Newborn {
+    /// Gives the child the rest of its list. It looks at it only when it is told to: the last of
+    /// its first steps waits for that.
+    pub fn instruct(&self, rest: Vec<Step>) -> io::Result<()> {
+        self.shared.rest.set(rest).map_err(|_| io::Error::other("it has its list already"))
+    }
+
     /// The child as the host knows it.
     pub fn pid(&self) -> Pid {
         self.pid
@@ -167,7 +168,8 @@ impl Newborn {
             return None;
         }
         let at = self.shared.at.load(Ordering::Relaxed);
-        let action = match self.shared.steps.get(at) {
+        let rest = self.shared.rest.get().map(Vec::as_slice).unwrap_or_default();
+        let action = match self.shared.steps.iter().chain(rest).nth(at) {
             Some(step) => step.to_string(),
             None => "start the guest".to_owned(),
         };

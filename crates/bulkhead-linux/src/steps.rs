@@ -11,8 +11,8 @@
 //! └── …        private directories, upper layers
 //! ```
 //!
-//! Invariant: every target is looked up below the base without following a symbolic link, and every
-//! source is compared with the inode that was meant.
+//! Invariant: every target that is not made by the list itself is looked up below the base without
+//! following a symbolic link, and every source is compared with the inode that was meant.
 
 mod apply;
 
@@ -24,13 +24,18 @@ use std::{
 
 use crate::mounts::{Attributes, Inode};
 
-pub(crate) use apply::apply;
+pub(crate) use apply::{Trees, apply};
 
 /// One step; paths without a leading slash are below the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Leave the caller's session and terminal.
     Session,
+    /// Close our copy of the parent's end of a stream, so that we see it end if the parent dies.
+    Close {
+        /// The descriptor.
+        file: RawFd,
+    },
     /// Enter the cgroup whose `tasks` file this is.
     Tasks {
         /// The open file.
@@ -38,8 +43,13 @@ pub enum Step {
     },
     /// Wait until the parent has done its part.
     Await {
-        /// A pipe on which the parent sends one byte.
-        pipe: RawFd,
+        /// The socket on which the parent sends one byte.
+        orders: RawFd,
+    },
+    /// Wait for the rest of the list, and for the trees that it mounts.
+    Receive {
+        /// The socket on which the parent sends one byte and the trees.
+        orders: RawFd,
     },
     /// Say in the new user namespace who we are.
     MapSelf {
@@ -65,21 +75,21 @@ pub enum Step {
     /// Make a directory; it may be there.
     Dir {
         /// Which.
-        path: CString,
+        path: Place,
         /// Its permissions.
         mode: u32,
     },
     /// Make a file.
     File {
         /// Which.
-        path: CString,
+        path: Place,
         /// What it holds.
         content: Box<[u8]>,
     },
     /// Make a symbolic link.
     Link {
         /// Where.
-        path: CString,
+        path: Place,
         /// To what.
         to: CString,
     },
@@ -90,16 +100,16 @@ pub enum Step {
         /// Which inode that must be.
         expect: Option<Inode>,
         /// Where.
-        target: CString,
+        target: Place,
         /// What may be done through it.
         attributes: Attributes,
     },
     /// Mount what the parent has prepared.
     Attach {
-        /// The detached tree.
-        tree: RawFd,
+        /// Which of the trees that were received.
+        tree: usize,
         /// Where.
-        target: CString,
+        target: Place,
     },
     /// Show a directory so that changes go elsewhere.
     Overlay {
@@ -110,19 +120,19 @@ pub enum Step {
         /// Scratch space of the kernel, beside `upper`.
         work: CString,
         /// Where it is seen.
-        target: CString,
+        target: Place,
     },
     /// Mount a filesystem of the kernel's own.
     Mount {
         /// Its type.
         kind: Kind,
         /// Where.
-        target: CString,
+        target: Place,
     },
     /// Call the machine by another name.
     Hostname(CString),
-    /// Switch the loopback interface on.
-    Loopback,
+    /// Leave the host's network for an empty one, with loopback switched on.
+    OwnNetwork,
     /// Make what is mounted at `target` read-only.
     Seal {
         /// Where.
@@ -137,6 +147,37 @@ pub enum Step {
         /// The control stream.
         control: RawFd,
     },
+}
+
+/// A path below the base, and how far it can be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The path, without a leading slash.
+    pub path: CString,
+    /// Who made the directories on the way.
+    pub way: Way,
+}
+
+/// Who made the directories on the way to a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Earlier steps of the same list, in the base: there is no symbolic link on it.
+    Ours,
+    /// Somebody else: a symbolic link on it is an error.
+    Foreign,
+}
+
+impl From<&CStr> for Place {
+    /// A place is foreign unless somebody knows better.
+    fn from(path: &CStr) -> Self {
+        Self { path: path.to_owned(), way: Way::Foreign }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.path.to_string_lossy())
+    }
 }
 
 /// Whether the groups of the caller can be left.
@@ -161,8 +202,10 @@ impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Session => out.write_str("start a session"),
+            Self::Close { .. } => out.write_str("close the parent's end of a stream"),
             Self::Tasks { .. } => out.write_str("enter the cgroup"),
             Self::Await { .. } => out.write_str("wait for the parent"),
+            Self::Receive { .. } => out.write_str("wait for the rest of the list"),
             Self::MapSelf { uid, gid } => {
                 write!(out, "map users `{}` and groups `{}`", text(uid), text(gid))
             }
@@ -170,24 +213,24 @@ impl fmt::Display for Step {
             Self::Private => out.write_str("make all mounts private"),
             Self::Base { options } => write!(out, "mount the base ({})", text(options)),
             Self::Dir { path, mode } => {
-                write!(out, "make the directory `{}` {mode:o}", text(path))
+                write!(out, "make the directory `{path}` {mode:o}")
             }
             Self::File { path, content } => {
-                write!(out, "make the file `{}` ({} bytes)", text(path), content.len())
+                write!(out, "make the file `{path}` ({} bytes)", content.len())
             }
-            Self::Link { path, to } => write!(out, "link `{}` to `{}`", text(path), text(to)),
+            Self::Link { path, to } => write!(out, "link `{path}` to `{}`", text(to)),
             Self::Bind { source, target, attributes, .. } => {
-                write!(out, "show `{}` at `{}` {attributes:?}", text(source), text(target))
+                write!(out, "show `{}` at `{target}` {attributes:?}", text(source))
             }
             Self::Attach { target, .. } => {
-                write!(out, "show a translated tree at `{}`", text(target))
+                write!(out, "show a translated tree at `{target}`")
             }
             Self::Overlay { lower, target, .. } => {
-                write!(out, "show a private copy of `{}` at `{}`", text(lower), text(target))
+                write!(out, "show a private copy of `{}` at `{target}`", text(lower))
             }
-            Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{}`", text(target)),
+            Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{target}`"),
             Self::Hostname(name) => write!(out, "name the machine `{}`", text(name)),
-            Self::Loopback => out.write_str("switch the loopback interface on"),
+            Self::OwnNetwork => out.write_str("make a network with loopback alone"),
             Self::Seal { target } => write!(out, "make `{}` read-only", text(target)),
             Self::Enter => out.write_str("enter the new root and leave the host's tree"),
             Self::Capabilities => out.write_str("drop all capabilities"),

@@ -8,13 +8,13 @@ use std::{ffi::CString, fmt};
 
 use bulkhead_linux::{
     mounts::Attributes,
-    steps::{Groups, Kind, Step},
+    steps::{Groups, Kind, Place, Step, Way},
     walls::{Syscalls, Walls},
 };
 use bulkhead_policy::Plan;
 use bulkhead_spec::{self as spec, escape_bytes};
 
-use self::paths::{Steps, inside};
+use self::paths::Steps;
 use super::{
     identity::{INSIDE, Identity},
     root,
@@ -28,24 +28,17 @@ const OWN_BYTES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 1 << 40;
 const MOST_INODES: u64 = 100_000_000;
 
-/// A sandbox on paper.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Blueprint {
-    /// What is done before and after the shares are mounted.
-    pub(super) lines: Vec<Line>,
-    /// What the guest gives up before it runs anything.
-    pub(super) walls: Walls,
-}
-
 /// One line of a blueprint.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// A step that is ready.
     Do(Step),
-    /// Wait for the parent; the pipe is not yet known.
+    /// Wait for the parent.
     Await,
+    /// Wait for the rest of the list.
+    Receive,
     /// A part of the host's tree whose owner appears as the sandbox's user.
-    Show { share: Share, attributes: Attributes, target: CString },
+    Show { share: Share, attributes: Attributes, target: Place },
 }
 
 impl fmt::Display for Line {
@@ -53,48 +46,63 @@ impl fmt::Display for Line {
         match self {
             Self::Do(step) => step.fmt(out),
             Self::Await => out.write_str("wait for the parent"),
+            Self::Receive => out.write_str("wait for the rest of the list"),
             Self::Show { share, attributes, target } => {
                 let from = escape_bytes(share.from.as_os_str().as_encoded_bytes());
-                let target = escape_bytes(target.to_bytes());
+                let target = escape_bytes(target.path.to_bytes());
                 write!(out, "show `{from}` at `{target}` {attributes:?}")
             }
         }
     }
 }
 
-/// The steps for `plan` on a host that looks like `survey`, for a sandbox that is `identity`.
-pub(super) fn lower(plan: &Plan, survey: &Survey, identity: &Identity) -> Blueprint {
-    let mut steps = Steps::default();
+/// The steps that need no look at the host: identity, network, the base. The child takes them
+/// while the parent looks.
+pub(super) fn first(plan: &Plan, identity: &Identity) -> Vec<Line> {
+    let mut steps = Steps::new(Way::Ours);
     steps.push(Step::Session);
-    match identity {
-        Identity::Mapped { .. } => steps.lines.push(Line::Await),
-        Identity::Own { uid, gid } => steps.push(Step::MapSelf {
-            uid: bulkhead_linux::birth::map_line(INSIDE, *uid),
-            gid: bulkhead_linux::birth::map_line(INSIDE, *gid),
-        }),
-    }
     let groups = match identity {
-        Identity::Mapped { .. } => Groups::Left,
-        Identity::Own { .. } => Groups::Kept,
+        Identity::Mapped { .. } => {
+            steps.lines.push(Line::Await);
+            Groups::Left
+        }
+        Identity::Own { uid, gid } => {
+            let uid = bulkhead_linux::birth::map_line(INSIDE, *uid);
+            let gid = bulkhead_linux::birth::map_line(INSIDE, *gid);
+            steps.push(Step::MapSelf { uid, gid });
+            Groups::Kept
+        }
     };
     steps.push(Step::Become { id: INSIDE, groups });
+    if plan.network() == spec::Network::None {
+        steps.push(Step::OwnNetwork);
+    }
+    steps.push(Step::Hostname(c"bulkhead".to_owned()));
     steps.push(Step::Private);
     steps.push(Step::Base { options: base_options(plan) });
-    base(&mut steps, survey);
+    lay_base(&mut steps);
+    steps.lines.push(Line::Receive);
+    steps.lines
+}
+
+/// The steps for `plan` on a host that looks like `survey`.
+pub(super) fn rest(plan: &Plan, survey: &Survey) -> Vec<Line> {
+    let root = if survey.root.is_none() { Way::Ours } else { Way::Foreign };
+    let mut steps = Steps::new(root);
+    match &survey.root {
+        None => steps.bind(c"root", None, paths::base(c"new"), Attributes::ReadWrite),
+        Some(share) => shares::private(&mut steps, share, paths::base(c"new")),
+    }
     own(&mut steps, plan, survey);
     dev::lower(&mut steps, survey);
     shares::lower(&mut steps, plan, survey);
-    steps.push(Step::Hostname(c"bulkhead".to_owned()));
-    if plan.network() == spec::Network::None {
-        steps.push(Step::Loopback);
-    }
     if survey.root.is_none() {
         steps.push(Step::Seal { target: c"new".to_owned() });
     }
     steps.lines.push(Line::Await);
     steps.push(Step::Enter);
     steps.push(Step::Capabilities);
-    Blueprint { lines: steps.lines, walls: walls(plan, survey, identity) }
+    steps.lines
 }
 
 fn base_options(plan: &Plan) -> CString {
@@ -104,8 +112,8 @@ fn base_options(plan: &Plan) -> CString {
     CString::new(format!("size={size},nr_inodes={inodes},mode=0755")).unwrap_or_default()
 }
 
-/// The directories of the base, and `new`.
-fn base(steps: &mut Steps, survey: &Survey) {
+/// The directories of the base.
+fn lay_base(steps: &mut Steps) {
     for (path, mode) in [
         (c"root", 0o755),
         (c"new", 0o755),
@@ -118,15 +126,14 @@ fn base(steps: &mut Steps, survey: &Survey) {
         (c"lower", 0o755),
         (c"upper", 0o755),
     ] {
-        steps.push(Step::Dir { path: path.to_owned(), mode });
+        steps.push(Step::Dir { path: paths::base(path), mode });
     }
-    steps.push(Step::File { path: c"empty/PROTECTED-BY-BULKHEAD".to_owned(), content: note() });
-    steps.push(Step::Dir { path: c"blank".to_owned(), mode: 0o755 });
-    steps.push(Step::File { path: c"blank/file".to_owned(), content: Box::default() });
-    match &survey.root {
-        None => steps.bind(c"root", None, c"new", Attributes::ReadWrite),
-        Some(share) => shares::private(steps, share, c"new".to_owned()),
-    }
+    let note =
+        Step::File { path: paths::base(c"empty/PROTECTED-BY-BULKHEAD"), content: note() };
+    steps.push(note);
+    steps.push(Step::Dir { path: paths::base(c"blank"), mode: 0o755 });
+    let blank = Step::File { path: paths::base(c"blank/file"), content: Box::default() };
+    steps.push(blank);
 }
 
 fn note() -> Box<[u8]> {
@@ -160,15 +167,17 @@ fn own(steps: &mut Steps, plan: &Plan, survey: &Survey) {
     }
     for (name, content) in plan.home_files() {
         let path = CString::new(format!("home/{name}")).unwrap_or_default();
+        let path = paths::base(&path);
         steps.push(Step::File { path, content: content.as_bytes().into() });
     }
     steps.private(c"home", plan.home().as_path());
     steps.dir_all("/proc".as_ref());
-    steps.push(Step::Mount { kind: Kind::Proc, target: inside("/proc".as_ref()) });
+    let target = steps.place("/proc".as_ref());
+    steps.push(Step::Mount { kind: Kind::Proc, target });
     dev::mask_proc(steps, survey);
 }
 
-fn walls(plan: &Plan, survey: &Survey, identity: &Identity) -> Walls {
+pub(super) fn walls(plan: &Plan, survey: &Survey, identity: &Identity) -> Walls {
     let mut writable: Vec<Vec<u8>> = ["/tmp", "/var/tmp", "/run", "/dev/shm", "/proc"]
         .map(|it| it.as_bytes().to_vec())
         .into();

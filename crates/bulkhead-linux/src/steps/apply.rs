@@ -2,7 +2,9 @@
 
 use std::{
     ffi::CStr,
-    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
+    io::IoSliceMut,
+    mem::MaybeUninit,
+    os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd},
 };
 
 use rustix::{
@@ -13,22 +15,67 @@ use rustix::{
         MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
         fsmount, fsopen, mount, mount_change, move_mount, unmount,
     },
+    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
     process::{chdir, pivot_root, setsid},
 };
 
-use super::{Groups, Kind, Step};
+use super::{Groups, Kind, Place, Step, Way};
 use crate::{
     mounts::{Attributes, detached, restrict, restrict_alone},
     sys,
     walls::{drop_bounding, lock_securebits},
 };
 
+/// The most trees that a parent can send.
+const MOST_TREES: usize = 64;
+
+/// The trees that the parent has sent.
+pub(crate) struct Trees {
+    received: [RawFd; MOST_TREES],
+    count: usize,
+}
+
+impl Trees {
+    pub(crate) fn none() -> Self {
+        Self { received: [-1; MOST_TREES], count: 0 }
+    }
+
+    fn get(&self, at: usize) -> Result<BorrowedFd<'_>, Errno> {
+        let received = self.received.get(..self.count).ok_or(Errno::BADF)?;
+        received.get(at).map(|fd| borrow(*fd)).ok_or(Errno::BADF)
+    }
+
+    /// Waits for the parent's byte and takes the trees that come with it.
+    fn receive(&mut self, orders: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_TREES))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut byte = [0; 1];
+        let mut slices = [IoSliceMut::new(&mut byte)];
+        let got = recvmsg(orders, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        if got.bytes == 0 {
+            return Err(Errno::PIPE);
+        }
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(trees) = message {
+                for tree in trees {
+                    *self.received.get_mut(self.count).ok_or(Errno::MFILE)? =
+                        tree.into_raw_fd();
+                    self.count += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Performs `step`, or says what the kernel said.
-pub(crate) fn apply(step: &Step) -> Result<(), Errno> {
+pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
     match step {
         Step::Session => session(),
+        Step::Close { file } => close(*file),
         Step::Tasks { file } => write_all(borrow(*file), b"0"),
-        Step::Await { pipe } => await_byte(borrow(*pipe)),
+        Step::Await { orders } => await_byte(borrow(*orders)),
+        Step::Receive { orders } => trees.receive(borrow(*orders)),
         Step::MapSelf { uid, gid } => map_self(uid, gid),
         Step::Become { id, groups } => become_user(*id, *groups),
         Step::Private => {
@@ -37,23 +84,20 @@ pub(crate) fn apply(step: &Step) -> Result<(), Errno> {
         Step::Base { options } => base(options),
         Step::Dir { path, mode } => make_dir(path, *mode),
         Step::File { path, content } => make_file(path, content),
-        Step::Link { path, to } => {
-            let (parent, name) = parent_of(path)?;
-            symlinkat(to.as_c_str(), parent.as_fd(), name)
-        }
+        Step::Link { path, to } => at(path, |dir, name| symlinkat(to.as_c_str(), dir, name)),
         Step::Bind { source, expect, target, attributes } => {
             let tree = detached(source, *expect)?;
             restrict(tree.as_fd(), *attributes)?;
             attach(tree.as_fd(), target)
         }
-        Step::Attach { tree, target } => attach(borrow(*tree), target),
+        Step::Attach { tree, target } => attach(trees.get(*tree)?, target),
         Step::Overlay { lower, upper, work, target } => overlay([lower, upper, work], target),
         Step::Mount { kind, target } => kernel_mount(*kind, target),
         Step::Hostname(name) => rustix::system::sethostname(name.to_bytes()),
-        Step::Loopback => loopback_up(),
+        Step::OwnNetwork => own_network(),
         Step::Seal { target } => {
-            let at = open_below(target, OFlags::PATH | OFlags::DIRECTORY)?;
-            restrict_alone(at.as_fd(), Attributes::ReadOnly)
+            let mounted = open_below(target, OFlags::PATH | OFlags::DIRECTORY)?;
+            restrict_alone(mounted.as_fd(), Attributes::ReadOnly)
         }
         Step::Enter => enter(),
         Step::Capabilities => drop_bounding().and_then(|()| lock_securebits()),
@@ -74,6 +118,12 @@ fn session() -> Result<(), Errno> {
     unsafe { sys::call(libc::SYS_umask, [0; 5]) }.map(drop)
 }
 
+fn close(file: RawFd) -> Result<(), Errno> {
+    let file = file.unsigned_abs() as usize;
+    // SAFETY: the child's table is its own, and nothing in it owns this copy.
+    unsafe { sys::call(libc::SYS_close, [file, 0, 0, 0, 0]) }.map(drop)
+}
+
 fn write_all(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -83,8 +133,8 @@ fn write_all(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-fn await_byte(pipe: BorrowedFd<'_>) -> Result<(), Errno> {
-    match rustix::io::read(pipe, &mut [0; 1])? {
+fn await_byte(orders: BorrowedFd<'_>) -> Result<(), Errno> {
+    match rustix::io::read(orders, &mut [0; 1])? {
         0 => Err(Errno::PIPE),
         _ => Ok(()),
     }
@@ -146,35 +196,51 @@ fn parent_of(path: &CStr) -> Result<(OwnedFd, &CStr), Errno> {
     Ok((open_below(parent, OFlags::PATH | OFlags::DIRECTORY)?, name))
 }
 
-fn make_dir(path: &CStr, mode: u32) -> Result<(), Errno> {
-    let done = if path.to_bytes().contains(&b'/') {
-        let (parent, name) = parent_of(path)?;
-        mkdirat(parent.as_fd(), name, Mode::from(mode))
-    } else {
-        mkdirat(CWD, path, Mode::from(mode))
-    };
-    match done {
+/// Does `what` with the directory that holds `place` and its name there.
+fn at<T>(
+    place: &Place,
+    what: impl FnOnce(BorrowedFd<'_>, &CStr) -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    match place.way {
+        Way::Ours => what(CWD, &place.path),
+        // Directly in the base, which is ours.
+        Way::Foreign if !place.path.to_bytes().contains(&b'/') => what(CWD, &place.path),
+        Way::Foreign => {
+            let (parent, name) = parent_of(&place.path)?;
+            what(parent.as_fd(), name)
+        }
+    }
+}
+
+fn make_dir(place: &Place, mode: u32) -> Result<(), Errno> {
+    match at(place, |dir, name| mkdirat(dir, name, Mode::from(mode))) {
         // There already; that it is a directory is checked, because a link would lead elsewhere.
-        Err(Errno::EXIST) => open_below(path, OFlags::PATH | OFlags::DIRECTORY).map(drop),
+        Err(Errno::EXIST) => {
+            open_below(&place.path, OFlags::PATH | OFlags::DIRECTORY).map(drop)
+        }
         done => done,
     }
 }
 
-fn make_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {
-    let (parent, name) = parent_of(path)?;
+fn make_file(place: &Place, content: &[u8]) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(parent, name, flags, Mode::from(0o644))?;
+    let file = at(place, |dir, name| rustix::fs::openat(dir, name, flags, Mode::from(0o644)))?;
     write_all(file.as_fd(), content)
 }
 
-fn attach(tree: BorrowedFd<'_>, target: &CStr) -> Result<(), Errno> {
-    let target = open_below(target, OFlags::PATH)?;
-    let flags =
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    move_mount(tree, c"", target.as_fd(), c"", flags)
+fn attach(tree: BorrowedFd<'_>, target: &Place) -> Result<(), Errno> {
+    let from = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    match target.way {
+        Way::Ours => move_mount(tree, c"", CWD, target.path.as_c_str(), from),
+        Way::Foreign => {
+            let target = open_below(&target.path, OFlags::PATH)?;
+            let flags = from | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+            move_mount(tree, c"", target.as_fd(), c"", flags)
+        }
+    }
 }
 
-fn overlay([lower, upper, work]: [&CStr; 3], target: &CStr) -> Result<(), Errno> {
+fn overlay([lower, upper, work]: [&CStr; 3], target: &Place) -> Result<(), Errno> {
     let context = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"lowerdir", lower)?;
     fsconfig_set_string(context.as_fd(), c"upperdir", upper)?;
@@ -187,7 +253,7 @@ fn overlay([lower, upper, work]: [&CStr; 3], target: &CStr) -> Result<(), Errno>
     )
 }
 
-fn kernel_mount(kind: Kind, target: &CStr) -> Result<(), Errno> {
+fn kernel_mount(kind: Kind, target: &Place) -> Result<(), Errno> {
     let closed = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     match kind {
         Kind::Proc => {
@@ -203,7 +269,7 @@ fn kernel_mount(kind: Kind, target: &CStr) -> Result<(), Errno> {
     }
 }
 
-fn finish(context: &OwnedFd, target: &CStr, attributes: MountAttrFlags) -> Result<(), Errno> {
+fn finish(context: &OwnedFd, target: &Place, attributes: MountAttrFlags) -> Result<(), Errno> {
     fsconfig_create(context.as_fd())?;
     let mounted = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     attach(mounted.as_fd(), target)
@@ -214,6 +280,15 @@ struct InterfaceRequest {
     name: [u8; 16],
     flags: libc::c_short,
     rest: [u8; 22],
+}
+
+/// An empty network, made here and not by the clone: it takes a third of a start, in which the
+/// parent does its own part.
+fn own_network() -> Result<(), Errno> {
+    let flag = libc::CLONE_NEWNET.unsigned_abs() as usize;
+    // SAFETY: unshare takes one number.
+    unsafe { sys::call(libc::SYS_unshare, [flag, 0, 0, 0, 0]) }?;
+    loopback_up()
 }
 
 fn loopback_up() -> Result<(), Errno> {

@@ -6,7 +6,7 @@ use std::net::Shutdown;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use bulkhead_linux::birth::{Embryo, NetworkNamespace};
+use bulkhead_linux::birth::Embryo;
 use bulkhead_linux::memfd::Unsealed;
 use bulkhead_linux::steps::Step;
 use rustix::io::fcntl_dupfd_cloexec;
@@ -33,9 +33,8 @@ fn every_namespace_is_the_sandboxs_own() {
 #[test]
 fn the_hosts_network_is_shared_if_that_is_asked_for() {
     let (wait, _go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let steps = vec![Step::Await { pipe: wait.as_raw_fd() }];
-    let network = NetworkNamespace::Host;
-    let embryo = Embryo { steps, guest: wait.as_raw_fd(), network, cgroup: None };
+    let steps = vec![Step::Await { orders: wait.as_raw_fd() }];
+    let embryo = Embryo { steps, guest: wait.as_raw_fd(), cgroup: None };
     let newborn = embryo.bear().unwrap();
     let of = |name: &str| {
         let theirs = format!("/proc/{}/ns/{name}", newborn.pid().as_raw_nonzero());
@@ -68,7 +67,7 @@ fn nothing_survives_the_newborn() {
 #[test]
 fn a_newborn_that_waits_for_its_parent_can_be_killed_and_reaped() {
     let (wait, _go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let steps = vec![Step::Await { pipe: wait.as_raw_fd() }];
+    let steps = vec![Step::Await { orders: wait.as_raw_fd() }];
     let mut room = Room::bear(steps, &File::open("/dev/null").unwrap());
     room.newborn.kill().unwrap();
     room.newborn.reap().unwrap();
@@ -84,7 +83,7 @@ fn a_parent_that_goes_away_ends_the_birth() {
     let (wait, go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
     // The child has a copy of every descriptor; only without this one can the pipe end.
     drop(go);
-    let steps = vec![Step::Session, Step::Await { pipe: wait.as_raw_fd() }, Step::Loopback];
+    let steps = vec![Step::Session, Step::Await { orders: wait.as_raw_fd() }, Step::OwnNetwork];
     let failed = Room::bear(steps, &File::open("/dev/null").unwrap()).end().unwrap_err();
     assert_eq!(
         (failed.action.as_str(), failed.source.raw_os_error()),
@@ -123,7 +122,7 @@ fn born_from(guest: &OwnedFd, guest_at: RawFd, control_at: RawFd) -> String {
     let embryo = Embryo {
         steps: vec![Step::Descriptors { control: control_is }],
         guest: guest_is,
-        network: NetworkNamespace::Own,
+
         cgroup: None,
     };
     let newborn = embryo.bear().unwrap();

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use bulkhead_linux::birth::{Embryo, NetworkNamespace, Newborn, StepFailed, map_line};
+use bulkhead_linux::birth::{Embryo, Newborn, StepFailed, map_line};
 use bulkhead_linux::mounts::{Attributes, look};
 use bulkhead_linux::steps::{Groups, Kind, Step};
 
@@ -46,11 +46,11 @@ pub(super) fn path(base: &str, path: &Path) -> CString {
 }
 
 pub(super) fn dir(path: &CStr) -> Step {
-    Step::Dir { path: path.to_owned(), mode: 0o755 }
+    Step::Dir { path: path.into(), mode: 0o755 }
 }
 
 pub(super) fn link(path: &CStr, to: &CStr) -> Step {
-    Step::Link { path: path.to_owned(), to: to.to_owned() }
+    Step::Link { path: path.into(), to: to.to_owned() }
 }
 
 /// Shows a tree of the host, which must not have been swapped.
@@ -58,7 +58,7 @@ pub(super) fn bind(source: &Path, target: &CStr, attributes: Attributes) -> Step
     Step::Bind {
         source: path("old", source),
         expect: Some(look(&path("", source)).unwrap().inode),
-        target: target.to_owned(),
+        target: target.into(),
         attributes,
     }
 }
@@ -77,7 +77,7 @@ fn first() -> Vec<Step> {
         Step::Bind {
             source: c"root".to_owned(),
             expect: None,
-            target: c"new".to_owned(),
+            target: c"new".into(),
             attributes: Attributes::ReadWrite,
         },
         dir(c"new/usr"),
@@ -86,9 +86,9 @@ fn first() -> Vec<Step> {
         link(c"new/lib", c"usr/lib"),
         link(c"new/lib64", c"usr/lib64"),
         dir(c"new/proc"),
-        Step::Mount { kind: Kind::Proc, target: c"new/proc".to_owned() },
+        Step::Mount { kind: Kind::Proc, target: c"new/proc".into() },
         dir(c"new/dev"),
-        Step::File { path: c"new/dev/null".to_owned(), content: Box::default() },
+        Step::File { path: c"new/dev/null".into(), content: Box::default() },
         bind(Path::new("/dev/null"), c"new/dev/null", Attributes::Device),
     ]
 }
@@ -104,7 +104,7 @@ impl Room {
     pub(super) fn with(steps: Vec<Step>) -> Self {
         let last = [
             Step::Hostname(c"room".to_owned()),
-            Step::Loopback,
+            Step::OwnNetwork,
             Step::Enter,
             Step::Capabilities,
         ];
@@ -118,7 +118,7 @@ impl Room {
         stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         steps.push(Step::Descriptors { control: theirs.as_raw_fd() });
         let guest = guest.as_raw_fd();
-        let embryo = Embryo { steps, guest, network: NetworkNamespace::Own, cgroup: None };
+        let embryo = Embryo { steps, guest, cgroup: None };
         Self { newborn: embryo.bear().unwrap(), stream }
     }
 

@@ -2,13 +2,17 @@
 
 use std::ffi::CString;
 use std::fs;
-use std::os::fd::AsRawFd as _;
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::fs::{MetadataExt as _, chown, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use bulkhead_linux::identity::translation;
 use bulkhead_linux::mounts::{Attributes, look, translated};
 use bulkhead_linux::steps::{Kind, Step};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
 use super::nursery::{bind, dir, fails, inside, link, path};
@@ -24,7 +28,7 @@ fn shared() -> TempDir {
 fn a_sandbox_sees_what_was_put_there_and_no_more() {
     let steps = vec![
         dir(c"new/etc"),
-        Step::File { path: c"new/etc/motd".to_owned(), content: b"hello\n".as_slice().into() },
+        Step::File { path: c"new/etc/motd".into(), content: b"hello\n".as_slice().into() },
     ];
     let script = "ls -1 /; cat /etc/motd; id -u; uname -n; ls -A /proc/self/cwd/.. | head -1
         cut -d: -f1 /proc/net/dev | tail -n +3";
@@ -78,7 +82,7 @@ fn a_part_of_a_read_only_share_can_be_reopened() {
         Step::Bind {
             source: part.clone(),
             expect: None,
-            target: part,
+            target: part.as_c_str().into(),
             attributes: Attributes::Reopened,
         },
     ];
@@ -113,7 +117,7 @@ fn an_overlay_keeps_changes_away_from_what_it_shows() {
             lower: c"/lower".to_owned(),
             upper: c"/upper".to_owned(),
             work: c"/work".to_owned(),
-            target: c"new/share".to_owned(),
+            target: c"new/share".into(),
         },
     ];
     let script =
@@ -127,7 +131,7 @@ fn an_overlay_keeps_changes_away_from_what_it_shows() {
 fn terminals_are_the_sandboxs_own() {
     let steps = vec![
         dir(c"new/dev/pts"),
-        Step::Mount { kind: Kind::Pts, target: c"new/dev/pts".to_owned() },
+        Step::Mount { kind: Kind::Pts, target: c"new/dev/pts".into() },
         link(c"new/dev/ptmx", c"pts/ptmx"),
     ];
     let script = "ls /dev/pts; script -qec 'tty' /dev/null < /dev/null | tr -d '\\r'";
@@ -144,7 +148,7 @@ fn a_source_that_was_swapped_is_refused() {
         Step::Bind {
             source: path("old", other.path()),
             expect: Some(meant),
-            target: c"new/share".to_owned(),
+            target: c"new/share".into(),
             attributes: Attributes::ReadOnly,
         },
     ];
@@ -177,7 +181,7 @@ fn no_target_is_reached_through_a_link_or_upwards() {
     assert_eq!(fails(vec![away(), dir(c"new/away/tmp")]), (make, Some(libc::ELOOP)));
     let make = "make the directory `new/away` 755".to_owned();
     assert_eq!(fails(vec![away(), dir(c"new/away")]), (make, Some(libc::ELOOP)));
-    let file = Step::File { path: c"new/away".to_owned(), content: Box::default() };
+    let file = Step::File { path: c"new/away".into(), content: Box::default() };
     let make = "make the file `new/away` (0 bytes)".to_owned();
     assert_eq!(fails(vec![away(), file]), (make, Some(libc::ELOOP)));
     let make = "make the directory `../away/x` 755".to_owned();
@@ -200,9 +204,17 @@ fn a_translated_share_belongs_to_its_owner_on_both_sides() {
         chown(path, Some(owner.0), Some(owner.1)).unwrap();
     }
     let tree = translated(&here, inode, Attributes::ReadWrite, &made.unwrap()).unwrap();
+    // The tree comes as in life: with the byte that the child waits for.
+    let (orders, theirs) = UnixStream::pair().unwrap();
+    let descriptors = [tree.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    sendmsg(&orders, &[IoSlice::new(b".")], &mut ancillary, SendFlags::empty()).unwrap();
     let steps = vec![
         dir(c"new/share"),
-        Step::Attach { tree: tree.as_raw_fd(), target: c"new/share".into() },
+        Step::Receive { orders: theirs.as_raw_fd() },
+        Step::Attach { tree: 0, target: c"new/share".into() },
     ];
     let script = "cd /share; stat -c '%u %g' . file; echo > made; stat -c '%u %g' made";
     assert_eq!(inside(steps, script).unwrap(), "1000 1000\n1000 1000\n1000 1000\n");

@@ -8,7 +8,7 @@ use bulkhead_linux::{
 };
 use rustix::fs::FileType;
 
-use super::paths::{Steps, inside};
+use super::paths::{Steps, base, inside};
 use crate::native::{
     root,
     survey::{Entry, Survey},
@@ -25,7 +25,7 @@ const LINKS: [(&str, &str); 5] = [
 pub(super) fn lower(steps: &mut Steps, survey: &Survey) {
     // A directory of the base, so that nothing of another root's `/dev` is used: an image that
     // ships `/dev/null` as a link once led masks astray (CVE-2025-31133).
-    steps.push(Step::Dir { path: c"dev".to_owned(), mode: 0o755 });
+    steps.push(Step::Dir { path: base(c"dev"), mode: 0o755 });
     steps.private(c"dev", "/dev".as_ref());
     for entry in &survey.devices {
         if let Entry::Is { path, looked } = entry
@@ -38,7 +38,8 @@ pub(super) fn lower(steps: &mut Steps, survey: &Survey) {
         steps.link(Path::new(path), OsStr::new(to));
     }
     steps.dir_all("/dev/pts".as_ref());
-    steps.push(Step::Mount { kind: Kind::Pts, target: inside("/dev/pts".as_ref()) });
+    let target = steps.place("/dev/pts".as_ref());
+    steps.push(Step::Mount { kind: Kind::Pts, target });
     steps.private(c"shm", "/dev/shm".as_ref());
     steps.push(Step::Seal { target: inside("/dev".as_ref()) });
 }
@@ -47,13 +48,14 @@ pub(super) fn lower(steps: &mut Steps, survey: &Survey) {
 pub(super) fn mask_proc(steps: &mut Steps, survey: &Survey) {
     let among = |list: &[&str], path: &Path| list.iter().any(|it| Path::new(it) == path);
     for (path, kind) in &survey.proc {
-        let target = inside(path);
+        // Of the kernel's making: there is no link on the way that we did not mean.
+        let target = steps.place(path);
         if among(&root::READ_ONLY_IN_PROC, path) {
-            steps.bind(&target, None, &target, Attributes::Inert);
+            steps.bind(&inside(path), None, target, Attributes::Inert);
         } else if *kind == FileType::Directory {
-            steps.bind(c"lower", None, &target, Attributes::Inert);
+            steps.bind(c"lower", None, target, Attributes::Inert);
         } else {
-            steps.bind(c"blank/file", None, &target, Attributes::Inert);
+            steps.bind(c"blank/file", None, target, Attributes::Inert);
         }
     }
 }

@@ -8,15 +8,16 @@ use std::{
 
 use bulkhead_linux::{
     mounts::{Attributes, Inode, Looked},
-    steps::Step,
+    steps::{Place, Step, Way},
 };
 use rustix::fs::FileType;
 
 use super::Line;
 
-#[derive(Default)]
 pub(super) struct Steps {
     pub(super) lines: Vec<Line>,
+    /// Who made the root.
+    root: Way,
     made: HashSet<PathBuf>,
     /// Where something of the host's is mounted: nothing is made below.
     covered: HashSet<PathBuf>,
@@ -25,6 +26,11 @@ pub(super) struct Steps {
 /// `path` as the steps know it: below `new`.
 pub(super) fn inside(path: &Path) -> CString {
     below(b"new", path)
+}
+
+/// A directory of the base.
+pub(super) fn base(path: &CStr) -> Place {
+    Place { path: path.to_owned(), way: Way::Ours }
 }
 
 /// `path` of the host as the steps know it.
@@ -38,6 +44,17 @@ fn below(base: &[u8], path: &Path) -> CString {
 }
 
 impl Steps {
+    /// An empty list for a root of which `root` made the directories.
+    pub(super) fn new(root: Way) -> Self {
+        Self { lines: Vec::new(), root, made: HashSet::new(), covered: HashSet::new() }
+    }
+
+    /// Where `path` is, and how far the way to it can be trusted.
+    pub(super) fn place(&self, path: &Path) -> Place {
+        let foreign = self.root == Way::Foreign || self.is_covered(path);
+        Place { path: inside(path), way: if foreign { Way::Foreign } else { Way::Ours } }
+    }
+
     pub(super) fn push(&mut self, step: Step) {
         self.lines.push(Line::Do(step));
     }
@@ -46,11 +63,10 @@ impl Steps {
         &mut self,
         source: &CStr,
         expect: Option<Inode>,
-        target: &CStr,
+        target: Place,
         attributes: Attributes,
     ) {
-        let (source, target) = (source.to_owned(), target.to_owned());
-        self.push(Step::Bind { source, expect, target, attributes });
+        self.push(Step::Bind { source: source.to_owned(), expect, target, attributes });
     }
 
     /// Makes `path` and the directories that hold it, unless they come with something mounted.
@@ -60,7 +76,7 @@ impl Steps {
         }
         self.parents(path);
         self.made.insert(path.to_owned());
-        self.push(Step::Dir { path: inside(path), mode: 0o755 });
+        self.push(Step::Dir { path: self.place(path), mode: 0o755 });
     }
 
     /// Whether `path` comes with something that is mounted at it or above it.
@@ -77,38 +93,38 @@ impl Steps {
     pub(super) fn file(&mut self, path: &str, content: &str) {
         let path = Path::new(path);
         self.parents(path);
-        self.push(Step::File { path: inside(path), content: content.as_bytes().into() });
+        self.push(Step::File { path: self.place(path), content: content.as_bytes().into() });
     }
 
     pub(super) fn link(&mut self, path: &Path, to: &OsStr) {
         self.parents(path);
         let to = CString::new(to.as_encoded_bytes()).unwrap_or_default();
-        self.push(Step::Link { path: inside(path), to });
+        self.push(Step::Link { path: self.place(path), to });
     }
 
     /// Something to mount on, of the right kind.
-    pub(super) fn place(&mut self, path: &Path, kind: FileType) {
+    pub(super) fn stand(&mut self, path: &Path, kind: FileType) {
         if kind == FileType::Directory {
             self.dir_all(path);
         } else {
             self.parents(path);
             if !self.is_covered(path) {
-                self.push(Step::File { path: inside(path), content: Box::default() });
+                self.push(Step::File { path: self.place(path), content: Box::default() });
             }
         }
     }
 
     /// Shows a part of the host's tree at its own path.
     pub(super) fn show(&mut self, path: &Path, looked: Looked, attributes: Attributes) {
-        self.place(path, looked.kind);
-        self.bind(&outside(path), Some(looked.inode), &inside(path), attributes);
+        self.stand(path, looked.kind);
+        self.bind(&outside(path), Some(looked.inode), self.place(path), attributes);
         self.cover(path);
     }
 
     /// Shows a directory of the base at `path`; more can be made in it.
     pub(super) fn private(&mut self, source: &CStr, path: &Path) {
         self.dir_all(path);
-        self.bind(source, None, &inside(path), Attributes::ReadWrite);
+        self.bind(source, None, self.place(path), Attributes::ReadWrite);
     }
 
     pub(super) fn cover(&mut self, path: &Path) {

@@ -2,13 +2,16 @@
 
 use std::{ffi::CString, path::Path};
 
-use bulkhead_linux::{mounts::Attributes, steps::Step};
+use bulkhead_linux::{
+    mounts::Attributes,
+    steps::{Place, Step},
+};
 use bulkhead_policy::Plan;
 use bulkhead_spec::Access;
 
 use super::{
     Line,
-    paths::{Steps, inside},
+    paths::{Steps, base, inside},
 };
 use crate::native::{
     protect::{How, Protection},
@@ -18,12 +21,12 @@ use crate::native::{
 pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {
     for (at, path) in plan.tmpfs().iter().enumerate() {
         let source = CString::new(format!("tmpfs{at}")).unwrap_or_default();
-        steps.push(Step::Dir { path: source.clone(), mode: 0o1777 });
+        steps.push(Step::Dir { path: base(&source), mode: 0o1777 });
         steps.private(&source, path.as_path());
     }
     for share in &survey.shares {
-        steps.place(&share.to, share.looked.kind);
-        let target = inside(&share.to);
+        steps.stand(&share.to, share.looked.kind);
+        let target = steps.place(&share.to);
         match share.access {
             Access::ReadOnly => show(steps, share, Attributes::ReadOnly, target),
             Access::ReadWrite => show(steps, share, Attributes::ReadWrite, target),
@@ -36,32 +39,32 @@ pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {
     }
 }
 
-fn show(steps: &mut Steps, share: &Share, attributes: Attributes, target: CString) {
+fn show(steps: &mut Steps, share: &Share, attributes: Attributes, target: Place) {
     steps.lines.push(Line::Show { share: share.clone(), attributes, target });
 }
 
 /// A copy on write: the share lies below, changes go to the base.
-pub(super) fn private(steps: &mut Steps, share: &Share, target: CString) {
+pub(super) fn private(steps: &mut Steps, share: &Share, target: Place) {
     let at = steps.lines.len();
     let dir = |kind: &str| CString::new(format!("{kind}/{at}")).unwrap_or_default();
     let (lower, upper) = (dir("lower"), dir("upper"));
     let work = CString::new(format!("upper/{at}-work")).unwrap_or_default();
     for path in [&lower, &upper, &work] {
-        steps.push(Step::Dir { path: path.clone(), mode: 0o755 });
+        steps.push(Step::Dir { path: base(path), mode: 0o755 });
     }
-    show(steps, share, Attributes::ReadOnly, lower.clone());
+    show(steps, share, Attributes::ReadOnly, base(&lower));
     steps.push(Step::Overlay { lower, upper, work, target });
 }
 
 fn protect(steps: &mut Steps, path: &Path, how: How) {
-    let target = inside(path);
+    let (itself, target) = (inside(path), steps.place(path));
     match how {
-        How::Pin => steps.bind(&target, None, &target, Attributes::ReadWrite),
-        How::Reopen => steps.bind(&target, None, &target, Attributes::Reopened),
+        How::Pin => steps.bind(&itself, None, target, Attributes::ReadWrite),
+        How::Reopen => steps.bind(&itself, None, target, Attributes::Reopened),
         How::ReadOnly | How::Absent | How::AbsentCommonDir => {
-            steps.bind(&target, None, &target, Attributes::ReadOnly);
+            steps.bind(&itself, None, target, Attributes::ReadOnly);
         }
-        How::AbsentGit => steps.bind(c"empty", None, &target, Attributes::Inert),
-        How::Hidden => steps.bind(c"blank/file", None, &target, Attributes::Inert),
+        How::AbsentGit => steps.bind(c"empty", None, target, Attributes::Inert),
+        How::Hidden => steps.bind(c"blank/file", None, target, Attributes::Inert),
     }
 }
