@@ -118,6 +118,7 @@ fn keys_reach_the_program_and_the_terminal_is_as_before() {
 fn without_walls_a_terminal_is_passed_on_as_plain_streams() {
     let host = Host::new();
     let mut person = Person::runs(&host, &["run", "--backend", "none", "--", "cat"]);
+    person.sees("all of your rights");
     person.types("hello\n");
     person.sees("hello\r\nhello\r\n");
     person.types("\x04");
