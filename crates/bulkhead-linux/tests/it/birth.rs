@@ -140,7 +140,7 @@ fn born_from(guest: &OwnedFd, guest_at: RawFd, control_at: RawFd) -> String {
 pub(super) fn bear_from_any_descriptor() -> String {
     let guest = fcntl_dupfd_cloexec(guest(), 20).unwrap();
     // SAFETY: this process is a fork of the harness, which it does not return to.
-    unsafe { libc::close_range(3, 19, 0) };
+    unsafe { libc::syscall(libc::SYS_close_range, 3, 19, 0) };
     [(3, 10), (10, 3), (3, 4), (4, 3), (10, 11)]
         .map(|(guest_at, control_at)| born_from(&guest, guest_at, control_at))
         .concat()
