@@ -10,6 +10,7 @@ use std::{
 };
 
 use rustix::{
+    fs::OFlags,
     process::{Pid, Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{Termios, Winsize, tcgetattr, tcsetwinsize},
@@ -28,10 +29,11 @@ struct Person {
 
 impl Person {
     fn runs(host: &Host, args: &[&str]) -> Self {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        let ours =
+            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
-        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         let name = ptsname(&ours, Vec::new()).unwrap();
         let terminal = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
         resize(&terminal, 30, 100);
@@ -75,6 +77,13 @@ impl Person {
 
     fn mode(&self) -> Termios {
         tcgetattr(&self.terminal).unwrap()
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        // A test that failed has not waited for its end.
+        self.child.kill().unwrap_or_default();
     }
 }
 
@@ -138,7 +147,8 @@ fn the_terminal_is_as_before_after_a_signal() {
 #[test]
 fn ctrl_c_is_a_signal_inside_and_the_third_one_is_the_end() {
     let host = Host::new();
-    let mut person = Person::runs(&host, &["run", "--", "sh", "-c", "echo ready; sleep 60"]);
+    let mut person =
+        Person::runs(&host, &["run", "--", "sh", "-c", "echo ready; exec sleep 60"]);
     person.sees("ready");
     person.types("\x03");
     assert_eq!(person.exit_code(), Some(130));
@@ -165,5 +175,4 @@ fn a_program_that_answers_ctrl_c_lives_on() {
         person.sees("caught");
     }
     assert!(person.child.try_wait().unwrap().is_none());
-    person.child.kill().unwrap();
 }
