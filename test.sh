@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Installs what the tests need and runs all of them; the last lines say how many passed.
+#
+#   --quick   without clippy
+#   --vm      also in a virtual machine with cgroup v2 and a systemd user session
+#   --soak    also 500 sandboxes at once, with a look at what they leave behind
+#
+# As root, the native backend is tried as root and as an ordinary user; as an ordinary user, only
+# as that one, and packages that are missing are installed with sudo.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+quick=no vm=no soak=no
+for flag in "$@"; do
+    case "$flag" in
+        --quick) quick=yes ;;
+        --vm) vm=yes ;;
+        --soak) soak=yes ;;
+        -h | --help)
+            sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
+            exit 0
+            ;;
+        *)
+            echo "test: \`$flag\` is not known; there are --quick, --vm and --soak" >&2
+            exit 2
+            ;;
+    esac
+done
+
+say() { printf '\n== %s\n' "$*"; }
+
+# The system's own programs, because tests run with a PATH of the system: a python3 of pyenv in
+# somebody's home does not count.
+has() {
+    [ -x "/usr/local/bin/$1" ] || [ -x "/usr/bin/$1" ] || [ -x "/bin/$1" ] || [ -x "/usr/sbin/$1" ]
+}
+
+# Debian's packages for what is not here yet: what is tried inside a sandbox.
+missing_packages() {
+    has git || echo git
+    has gcc || echo gcc libc6-dev
+    has make || echo make
+    has python3 || echo python3
+    /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    has node || echo nodejs
+    has npm || echo npm
+    has javac || echo default-jdk-headless
+    has strace || echo strace
+    has gdb || echo gdb
+    # unshare, as something that the filter must refuse.
+    has unshare || echo util-linux
+}
+
+install_packages() {
+    local packages as_root=(env)
+    mapfile -t packages < <(missing_packages | tr ' ' '\n')
+    [ ${#packages[@]} -gt 0 ] || return 0
+    say "apt-get install ${packages[*]}"
+    if ! command -v apt-get >/dev/null; then
+        echo "test: there is no apt-get; install by hand what these packages of Debian hold" >&2
+        exit 1
+    fi
+    if [ "$(id -u)" -ne 0 ]; then
+        if ! command -v sudo >/dev/null; then
+            echo "test: this needs root, and there is no sudo; as root: apt-get install ${packages[*]}" >&2
+            exit 1
+        fi
+        as_root=(sudo env)
+    fi
+    "${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get update --quiet=2
+    "${as_root[@]}" DEBIAN_FRONTEND=noninteractive \
+        apt-get install --quiet=2 --yes --no-install-recommends "${packages[@]}"
+}
+
+install_packages </dev/null
+if [ "$quick" = yes ]; then scripts/toolchain.sh rustfmt; else scripts/toolchain.sh rustfmt clippy; fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+say "cargo fmt --check"
+cargo fmt --all --check
+
+if [ "$quick" = no ]; then
+    say "cargo clippy"
+    cargo clippy --workspace --all-targets --locked -- -D warnings
+fi
+
+# A host that cannot build native sandboxes fails instead of skipping what it cannot try.
+export BULKHEAD_REQUIRE=native
+# A snapshot that differs fails and leaves no file behind.
+export INSTA_UPDATE=no
+failed=0
+if command -v cargo-nextest >/dev/null; then
+    say "cargo nextest run"
+    cargo nextest run --workspace --locked --no-fail-fast </dev/null 2>&1 | tee "$log" || failed=1
+    summary() { grep -E '^ *Summary \[' "$log" | tail -n1; }
+else
+    say "cargo test"
+    cargo test --workspace --locked --no-fail-fast </dev/null 2>&1 | tee "$log" || failed=1
+    summary() {
+        sed -n 's/^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/\1 \2 \3/p' "$log" |
+            awk '{ p += $1; f += $2; i += $3 } END { printf "%d passed, %d failed, %d ignored\n", p, f, i }'
+    }
+fi
+
+if [ "$vm" = yes ]; then
+    say "cargo xtask vm test"
+    scripts/install-vm.sh
+    cargo xtask vm test </dev/null || failed=1
+fi
+
+if [ "$soak" = yes ]; then
+    say "cargo xtask bench density --check"
+    target=$(uname -m)-unknown-linux-musl
+    cargo build --release --locked -p bulkhead --target "$target"
+    cargo xtask bench density --check </dev/null || failed=1
+fi
+
+say "summary"
+summary || echo "the tests did not get as far as a summary"
+[ "$failed" -eq 0 ] && echo "all passed" || echo "something failed; see above"
+exit "$failed"
