@@ -22,6 +22,11 @@ use config::Environment;
 use failure::Failure;
 use printer::Printer;
 
+/// The allocator of the C library that we link asks the kernel for memory page by page, which takes
+/// a noticeable part of a start.
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> ExitCode {
     let environment = Environment::read();
     let mut printer = Printer::new(&environment);
