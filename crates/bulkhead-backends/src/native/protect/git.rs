@@ -48,13 +48,10 @@ fn protect_dir(dir: &Path, how: How, found: &mut Found) -> Result<(), BackendErr
     for trigger in GIT_TRIGGERS {
         protect_path(dir, Path::new(trigger), &mut found.protections)?;
     }
-    let modules = dir.join("modules");
-    if modules.is_dir() {
-        // No new submodule can be made, those that are there work as before.
-        found.protections.push(Protection { path: modules.clone(), how: How::ReadOnly });
-        submodules(&modules, DEPTH, found)?;
-    }
-    Ok(())
+    // No new submodule can be made: `git submodule update` takes a git directory that is there for
+    // its own. Those that are there work as before.
+    protect_path(dir, Path::new("modules"), &mut found.protections)?;
+    submodules(&dir.join("modules"), DEPTH, found)
 }
 
 fn submodules(dir: &Path, depth: usize, found: &mut Found) -> Result<(), BackendError> {
