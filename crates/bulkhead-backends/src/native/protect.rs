@@ -36,9 +36,9 @@ pub(super) enum How {
     /// It is absent, and stays so: an empty directory stands in its place, because git takes
     /// anything else called `.git` for a broken repository.
     AbsentGit,
-    /// It is absent, and stays so: a file that says `.` stands in its place, because git fails on
-    /// any other `commondir`.
-    AbsentCommonDir,
+    /// It is absent, and stays so: a file that says the same as its absence stands in its place,
+    /// because git reads it whatever it is, and complains.
+    AbsentGitFile,
     /// It looks empty.
     Hidden,
 }
@@ -46,8 +46,8 @@ pub(super) enum How {
 impl How {
     /// What to do about a name that is not there.
     pub(super) fn absent(path: &Path) -> Self {
-        if path.ends_with("commondir") {
-            Self::AbsentCommonDir
+        if path.ends_with("commondir") || path.ends_with("info/attributes") {
+            Self::AbsentGitFile
         } else if path.ends_with(".git") {
             Self::AbsentGit
         } else {
@@ -57,7 +57,7 @@ impl How {
 
     /// Whether something must stand in the place.
     pub(super) fn is_absent(self) -> bool {
-        matches!(self, Self::Absent | Self::AbsentGit | Self::AbsentCommonDir)
+        matches!(self, Self::Absent | Self::AbsentGit | Self::AbsentGitFile)
     }
 }
 

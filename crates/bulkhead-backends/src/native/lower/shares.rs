@@ -61,7 +61,7 @@ fn protect(steps: &mut Steps, path: &Path, how: How) {
     match how {
         How::Pin => steps.bind(&itself, None, target, Attributes::ReadWrite),
         How::Reopen => steps.bind(&itself, None, target, Attributes::Reopened),
-        How::ReadOnly | How::Absent | How::AbsentCommonDir => {
+        How::ReadOnly | How::Absent | How::AbsentGitFile => {
             steps.bind(&itself, None, target, Attributes::ReadOnly);
         }
         How::AbsentGit => steps.bind(c"empty", None, target, Attributes::Inert),

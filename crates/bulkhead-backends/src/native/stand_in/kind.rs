@@ -20,8 +20,12 @@ use crate::native::protect::How;
 const MODE: u32 = 0o1500;
 const FILE_MODE: u32 = 0o444;
 const TIME: i64 = 315_532_842;
-/// What stands for an absent `commondir`: git reads it as "here".
-const COMMON_DIR: &[u8] = b".\n";
+
+/// What a file of git says that means the same as if it were absent.
+fn absence(path: &Path) -> &'static [u8] {
+    // Any other `commondir` leads git elsewhere, an empty one into an error.
+    if path.ends_with("commondir") { b".\n" } else { b"" }
+}
 
 /// The first stand-in of a run, to which the others are links.
 #[derive(Default)]
@@ -32,7 +36,7 @@ impl First {
     pub(super) fn put(&mut self, path: &Path, how: How) -> io::Result<()> {
         let put = match how {
             How::AbsentGit => dir(path),
-            How::AbsentCommonDir => common_dir(path),
+            How::AbsentGitFile => git_file(path),
             How::Absent | How::Pin | How::Reopen | How::ReadOnly | How::Hidden => {
                 self.socket(path)
             }
@@ -75,10 +79,10 @@ fn dir(path: &Path) -> io::Result<()> {
     mark(path)
 }
 
-fn common_dir(path: &Path) -> io::Result<()> {
+fn git_file(path: &Path) -> io::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    file.write_all(COMMON_DIR)?;
+    file.write_all(absence(path))?;
     mark(path)
 }
 
@@ -98,8 +102,8 @@ pub(super) fn is_ours(path: &Path, how: How) -> bool {
     } else if found.file_type().is_socket() {
         mode | 0o500 == MODE
     } else {
-        let content = || std::fs::read(path).unwrap_or_default();
-        how == How::AbsentCommonDir && mode | 0o444 == FILE_MODE && content() == COMMON_DIR
+        let says = || std::fs::read(path).is_ok_and(|it| it == absence(path));
+        how == How::AbsentGitFile && mode | 0o444 == FILE_MODE && says()
     };
     ours && found.mtime() == TIME
 }
