@@ -98,8 +98,9 @@ impl Host {
         command
     }
 
+    /// Another program in the same place, with the same environment.
     #[expect(clippy::disallowed_methods, reason = "the command is what is tested")]
-    fn program(&self, program: &str) -> Command {
+    pub(crate) fn program(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command
             .env_clear()

@@ -22,3 +22,5 @@ mod terminal;
 mod toolchains;
 #[cfg(test)]
 mod trust;
+#[cfg(test)]
+mod work;
