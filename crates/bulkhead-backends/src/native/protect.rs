@@ -12,7 +12,10 @@ use bulkhead_policy::{HOME_TRIGGERS, WORKSPACE_TRIGGERS};
 use bulkhead_spec::{Access, Workspace, escape_bytes};
 use rustix::fs::FileType;
 
-use super::survey::{Share, hides_secrets, looked};
+use super::{
+    stand_in,
+    survey::{Share, hides_secrets, looked},
+};
 use crate::BackendError;
 
 /// One thing to do to a path of the host that a sandbox sees at the same path.
@@ -96,9 +99,9 @@ pub(super) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendE
     }
     // Outer before inner: a mount hides what was mounted below it before.
     found.protections.sort_by_key(|it| (it.path.components().count(), it.clone()));
-    found
-        .protections
-        .dedup_by(|later, first| later.path == first.path && later.how == How::Pin);
+    found.protections.dedup_by(|later, first| {
+        later.path == first.path && (later.how == How::Pin || later.how == first.how)
+    });
     Ok(found)
 }
 
@@ -119,6 +122,8 @@ fn protect(
     while let Some(part) = parts.next() {
         path.push(part);
         let kind = match looked(&path) {
+            // Another sandbox keeps the name from being made; it may end before this one.
+            Ok(_) if stand_in::is_one(&path) => None,
             Ok(looked) => Some(looked.kind),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(refused(&path, error.to_string())),

@@ -25,6 +25,7 @@ use rustix::{
     io::Errno,
 };
 
+pub(super) use self::kind::is_one;
 use self::kind::{First, is_ours, remove};
 use super::{
     protect::{How, Protection},
@@ -38,7 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(super) struct StandIns {
     paths: Vec<PathBuf>,
-    locks: Vec<File>,
+    /// The directories that hold them.
+    locks: Vec<(PathBuf, File)>,
     record: Option<Record>,
 }
 
@@ -69,7 +71,7 @@ impl StandIns {
         all.record = Some(record);
         let dirs: BTreeSet<&Path> = absent.iter().filter_map(|it| it.path.parent()).collect();
         for dir in dirs {
-            all.locks.push(hold(dir)?);
+            all.locks.push((dir.to_owned(), hold(dir)?));
         }
         let mut first = First::default();
         for Protection { path, how } in absent {
@@ -118,9 +120,11 @@ fn is_alone(lock: &File) -> io::Result<bool> {
 
 impl Drop for StandIns {
     fn drop(&mut self) {
-        // Others of the same workspace need them still, and will remove them.
-        let alone = self.locks.iter().all(|lock| is_alone(lock).unwrap_or_default());
-        for path in self.paths.drain(..).rev().filter(|_| alone) {
+        // Others who have locked a directory need what is in it still, and will remove it.
+        self.locks.retain(|(_, lock)| is_alone(lock).unwrap_or_default());
+        let alone =
+            |path: &PathBuf| self.locks.iter().any(|(dir, _)| path.parent() == Some(dir));
+        for path in self.paths.drain(..).rev().filter(alone) {
             if let Err(error) = remove(&path) {
                 // The record stays too, so the next start tries again.
                 tracing::warn!(path = %path.display(), %error, "a stand-in was left");

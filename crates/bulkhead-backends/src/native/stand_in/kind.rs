@@ -108,6 +108,11 @@ pub(super) fn is_ours(path: &Path, how: How) -> bool {
     ours && found.mtime() == TIME
 }
 
+/// Whether what is at `path` is a stand-in, be it of another sandbox.
+pub(in crate::native) fn is_one(path: &Path) -> bool {
+    is_ours(path, How::absent(path))
+}
+
 /// Removes the stand-in at `path`, if it is one.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     if !is_ours(path, How::absent(path)) {
