@@ -16,7 +16,10 @@ use rustix::fs::FileType;
 use super::{Found, How, Protection, protect as protect_path};
 use crate::{
     BackendError,
-    native::survey::{looked, path_of, share},
+    native::{
+        stand_in,
+        survey::{looked, path_of, share},
+    },
 };
 
 /// How deep git directories of submodules are looked for; their names may contain slashes.
@@ -27,7 +30,9 @@ pub(super) fn protect(workspace: &Workspace, found: &mut Found) -> Result<(), Ba
     let dir = workspace.dir.as_path();
     let pointer = dir.join(".git");
     match looked(&pointer).map(|it| it.kind) {
-        Ok(FileType::Directory) if writable => protect_dir(&pointer, How::Pin, found),
+        Ok(FileType::Directory) if writable && !stand_in::is_one(&pointer) => {
+            protect_dir(dir, &pointer, How::Pin, found)
+        }
         Ok(FileType::RegularFile) => {
             if writable {
                 protect_path(dir, Path::new(".git"), &mut found.protections)?;
@@ -35,7 +40,7 @@ pub(super) fn protect(workspace: &Workspace, found: &mut Found) -> Result<(), Ba
             linked(dir, &pointer, workspace.access, found)
         }
         Err(_) if writable => protect_path(dir, Path::new(".git"), &mut found.protections),
-        Ok(FileType::Symlink) if writable => {
+        Ok(FileType::Directory | FileType::Symlink) if writable => {
             protect_path(dir, Path::new(".git"), &mut found.protections)
         }
         Ok(_) | Err(_) => Ok(()),
@@ -43,7 +48,12 @@ pub(super) fn protect(workspace: &Workspace, found: &mut Found) -> Result<(), Ba
 }
 
 /// Protects one git directory, and those of the submodules within.
-fn protect_dir(dir: &Path, how: How, found: &mut Found) -> Result<(), BackendError> {
+fn protect_dir(
+    workspace: &Path,
+    dir: &Path,
+    how: How,
+    found: &mut Found,
+) -> Result<(), BackendError> {
     found.protections.push(Protection { path: dir.to_owned(), how });
     for trigger in GIT_TRIGGERS {
         protect_path(dir, Path::new(trigger), &mut found.protections)?;
@@ -51,10 +61,22 @@ fn protect_dir(dir: &Path, how: How, found: &mut Found) -> Result<(), BackendErr
     // No new submodule can be made: `git submodule update` takes a git directory that is there for
     // its own. Those that are there work as before.
     protect_path(dir, Path::new("modules"), &mut found.protections)?;
-    submodules(&dir.join("modules"), DEPTH, found)
+    submodules(workspace, &dir.join("modules"), DEPTH, found)?;
+    // Other worktrees have their git directories here, and whoever works in one of them would run
+    // what another `commondir` leads to. Where there is none, none can be led astray.
+    let worktrees = dir.join("worktrees");
+    if looked(&worktrees).is_ok() {
+        protect_path(dir, Path::new("worktrees"), &mut found.protections)?;
+    }
+    Ok(())
 }
 
-fn submodules(dir: &Path, depth: usize, found: &mut Found) -> Result<(), BackendError> {
+fn submodules(
+    workspace: &Path,
+    dir: &Path,
+    depth: usize,
+    found: &mut Found,
+) -> Result<(), BackendError> {
     let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
     for entry in entries.flatten() {
         let path = entry.path();
@@ -62,9 +84,27 @@ fn submodules(dir: &Path, depth: usize, found: &mut Found) -> Result<(), Backend
             continue;
         }
         if path.join("HEAD").is_file() {
-            protect_dir(&path, How::Reopen, found)?;
+            protect_dir(workspace, &path, How::Reopen, found)?;
+            protect_pointer(workspace, &path, found)?;
         } else if 0 < depth {
-            submodules(&path, depth - 1, found)?;
+            submodules(workspace, &path, depth - 1, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// Protects the file that leads from the files of a submodule to its git directory `dir`: git
+/// follows it when it is asked about the repository that the submodule is part of.
+fn protect_pointer(
+    workspace: &Path,
+    dir: &Path,
+    found: &mut Found,
+) -> Result<(), BackendError> {
+    for files in work_trees(dir) {
+        let Ok(below) = files.strip_prefix(workspace) else { continue };
+        let pointer = below.join(".git");
+        if looked(&workspace.join(&pointer)).is_ok_and(|it| it.kind == FileType::RegularFile) {
+            protect_path(workspace, &pointer, &mut found.protections)?;
         }
     }
     Ok(())
@@ -93,10 +133,8 @@ fn linked(
     if access != Access::ReadWrite {
         return Ok(());
     }
-    protect_dir(&common, How::Pin, found)?;
+    protect_dir(workspace, &common, How::Pin, found)?;
     if worktree {
-        let worktrees = common.join("worktrees");
-        found.protections.push(Protection { path: worktrees, how: How::ReadOnly });
         found.protections.push(Protection { path: dir.clone(), how: How::Reopen });
         for name in ["commondir", "config.worktree", "gitdir"] {
             protect_path(&dir, Path::new(name), &mut found.protections)?;
@@ -107,13 +145,19 @@ fn linked(
 
 /// Whether the configuration in `dir` says that its work tree is `workspace`.
 fn is_submodule(dir: &Path, workspace: &Path) -> bool {
-    let Some(config) = read(&dir.join("config")) else { return false };
+    work_trees(dir).iter().any(|it| it == workspace)
+}
+
+/// Where the configuration in `dir` says that its files are.
+fn work_trees(dir: &Path) -> Vec<PathBuf> {
+    let config = read(&dir.join("config")).unwrap_or_default();
     let lines = config.split(|it| *it == b'\n');
-    let value = lines.filter_map(|line| {
+    let value = |line: &[u8]| {
         let (name, value) = split_once(line, b'=')?;
-        name.trim_ascii().eq_ignore_ascii_case(b"worktree").then(|| value.trim_ascii().to_vec())
-    });
-    value.into_iter().any(|value| climbed(dir, &path_of(value)).as_deref() == Some(workspace))
+        let wanted = name.trim_ascii().eq_ignore_ascii_case(b"worktree");
+        wanted.then(|| value.trim_ascii().to_vec())
+    };
+    lines.filter_map(value).filter_map(|it| climbed(dir, &path_of(it))).collect()
 }
 
 fn split_once(line: &[u8], at: u8) -> Option<(&[u8], &[u8])> {

@@ -1,6 +1,6 @@
 //! Files that usually hold secrets.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bulkhead_policy::holds_secrets;
 
@@ -17,11 +17,17 @@ const SKIPPED: [&[u8]; 6] =
 
 pub(super) fn hide(dir: &Path, protections: &mut Vec<Protection>) {
     let mut left = ENTRIES;
-    walk(dir, DEPTH, &mut left, protections);
+    walk(dir, dir, DEPTH, &mut left, protections);
 }
 
 /// What cannot be read by us cannot be read inside either.
-fn walk(dir: &Path, depth: usize, left: &mut usize, protections: &mut Vec<Protection>) {
+fn walk(
+    top: &Path,
+    dir: &Path,
+    depth: usize,
+    left: &mut usize,
+    protections: &mut Vec<Protection>,
+) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for entry in entries.flatten() {
         *left = left.saturating_sub(1);
@@ -33,8 +39,18 @@ fn walk(dir: &Path, depth: usize, left: &mut usize, protections: &mut Vec<Protec
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_file() && holds_secrets(name) {
             protections.push(Protection { path: entry.path(), how: How::Hidden });
+        } else if kind.is_symlink() && holds_secrets(name) {
+            let behind = behind(top, &entry.path());
+            protections.extend(behind.map(|path| Protection { path, how: How::Hidden }));
         } else if kind.is_dir() && 0 < depth && !SKIPPED.contains(&name) {
-            walk(&entry.path(), depth - 1, left, protections);
+            walk(top, &entry.path(), depth - 1, left, protections);
         }
     }
+}
+
+/// The file below `top` that a link leads to. One elsewhere is not to be seen anyway.
+fn behind(top: &Path, link: &Path) -> Option<PathBuf> {
+    let file = link.canonicalize().ok().filter(|it| it.is_file())?;
+    let below = file.strip_prefix(top.canonicalize().ok()?).ok()?.to_owned();
+    Some(top.join(below))
 }
