@@ -57,15 +57,22 @@ pub(crate) fn status(pid: Pid, name: &str) -> Result<Vec<u32>, Failed> {
 /// Waits until `condition` gives something, for ten seconds at most.
 pub(crate) fn eventually<T>(
     what: &str,
-    mut condition: impl FnMut() -> Option<T>,
+    condition: impl FnMut() -> Option<T>,
 ) -> Result<T, Failed> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    eventually_within(Duration::from_secs(10), condition)
+        .ok_or_else(|| format!("waited in vain: {what}").into())
+}
+
+/// Waits until `condition` gives something, for `time` at most.
+pub(crate) fn eventually_within<T>(
+    time: Duration,
+    mut condition: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    let deadline = Instant::now() + time;
     loop {
-        if let Some(found) = condition() {
-            return Ok(found);
-        }
-        if deadline < Instant::now() {
-            return Err(format!("waited in vain: {what}").into());
+        let found = condition();
+        if found.is_some() || deadline < Instant::now() {
+            return found;
         }
         std::thread::sleep(Duration::from_millis(2));
     }

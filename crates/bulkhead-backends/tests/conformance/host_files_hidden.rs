@@ -26,6 +26,7 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
     Bites sees_only_the_planned_root,
     Bites reads_nothing_outside_the_workspace,
     Bites reads_no_secrets_in_the_workspace,
+    Bites reads_no_secret_behind_a_link,
     Bites sees_no_process_of_the_host,
     Bites sees_no_sibling,
     Bites reads_nothing_about_the_kernel,
@@ -112,6 +113,21 @@ held()
         }
     }
     Ok(verdict)
+}
+
+/// A `.env` is often a link to the one of several that is in use.
+fn reads_no_secret_behind_a_link(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    let room = Room::new(backend)?;
+    fs::create_dir(room.workspace().join("settings"))?;
+    fs::write(room.workspace().join("settings/local"), SECRET)?;
+    symlink("settings/local", room.workspace().join(".env"))?;
+    let script = r#"
+for path in [".env", "settings/local"]:
+    if works(lambda: open(path).read()) and open(path).read():
+        broken(path)
+held()
+"#;
+    room.attack(script, &[])
 }
 
 fn sees_no_process_of_the_host(backend: &dyn Backend) -> Result<Verdict, Failed> {

@@ -5,7 +5,7 @@ mod tree;
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use bulkhead_backends::Backend;
-use bulkhead_policy::WORKSPACE_TRIGGERS;
+use bulkhead_policy::{HOME_TRIGGERS, WORKSPACE_TRIGGERS};
 use libtest_mimic::Failed;
 
 use self::tree::{Tree, git_dir};
@@ -16,6 +16,7 @@ use crate::{
 
 pub(crate) const ATTACKS: &[Attack] = attacks![
     Bites makes_no_trigger_that_is_absent,
+    Bites makes_no_shell_file_in_a_home,
     Bites changes_no_trigger_that_is_there,
     Bites moves_no_parent_of_a_trigger,
     Bites makes_no_git_directory,
@@ -23,7 +24,11 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
     Bites changes_not_where_git_looks,
     Bites changes_no_git_configuration_of_a_worktree,
     Bites changes_no_git_configuration_of_a_submodule,
+    Bites changes_not_where_git_looks_for_a_submodule,
+    Bites changes_not_where_other_worktrees_look,
+    Bites the_last_sandbox_of_several_still_protects,
     CannotBeBuilt a_trigger_that_is_a_link_is_refused,
+    CannotBeBuilt several_sandboxes_leave_nothing_behind,
 ];
 
 /// Every way to make something else of a path, or to put something in its place.
@@ -84,10 +89,17 @@ fn makes_no_trigger_that_is_absent(backend: &dyn Backend) -> Result<Verdict, Fai
     spoil(&room, EACH, WORKSPACE_TRIGGERS)
 }
 
+/// Shells run them, but only in a home directory.
+fn makes_no_shell_file_in_a_home(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    let mut room = Room::new(backend)?;
+    room.spec.home = Some(room.workspace().to_owned().try_into()?);
+    spoil(&room, EACH, HOME_TRIGGERS)
+}
+
 fn changes_no_trigger_that_is_there(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let room = Room::new(backend)?;
-    let mut paths = WORKSPACE_TRIGGERS.to_vec();
-    for trigger in WORKSPACE_TRIGGERS {
+    let mut paths = [WORKSPACE_TRIGGERS, HOME_TRIGGERS].concat();
+    for trigger in &paths {
         tree::file(&room.workspace().join(trigger))?;
     }
     for dir in [".vscode", ".idea", ".devcontainer"] {
@@ -188,13 +200,7 @@ fn changes_no_git_configuration_of_a_worktree(
     let room = Room::new(backend)?;
     let main = room.outside().join("main/.git");
     git_dir(&main)?;
-    let own = main.join("worktrees/topic");
-    let pointer = room.workspace().join(".git");
-    fs::create_dir_all(&own)?;
-    fs::write(own.join("HEAD"), "ref: refs/heads/topic\n")?;
-    fs::write(own.join("commondir"), "../..\n")?;
-    fs::write(own.join("gitdir"), format!("{}\n", pointer.display()))?;
-    fs::write(&pointer, format!("gitdir: {}\n", own.display()))?;
+    let own = tree::worktree(&main, "topic", room.workspace())?;
     let outside = ["config", "config.worktree", "commondir", "hooks", "info/attributes"];
     let before = Tree::read(&main, &outside)?;
     let own_before = Tree::read(&own, &["config.worktree", "commondir"])?;
@@ -241,6 +247,68 @@ fn changes_no_git_configuration_of_a_submodule(
     spoil(&room, EACH, &paths)
 }
 
+/// `git status` in a repository looks into its submodules, by way of the file that says where the
+/// git directory of each is.
+fn changes_not_where_git_looks_for_a_submodule(
+    backend: &dyn Backend,
+) -> Result<Verdict, Failed> {
+    let room = Room::new(backend)?;
+    let module = room.workspace().join(".git/modules/library");
+    git_dir(&room.workspace().join(".git"))?;
+    git_dir(&module)?;
+    fs::write(module.join("config"), "[core]\n\tworktree = ../../../deep/library\n")?;
+    tree::file(&room.workspace().join("deep/library/source"))?;
+    let pointer = "gitdir: ../../.git/modules/library\n";
+    fs::write(room.workspace().join("deep/library/.git"), pointer)?;
+    let script = r#"
+os.makedirs("evil/hooks")
+for way in [lambda: os.rename("deep", "away"), lambda: os.rename("deep/library", "away"),
+            lambda: exchange("evil", "deep/library"), lambda: exchange("evil", "deep")]:
+    works(way)
+works(write, "deep/library/source", "this is allowed")
+spoil(args[0])
+"#;
+    spoil(&room, script, &["deep/library/.git"])
+}
+
+/// The git directories of other worktrees lie in the one of this workspace; their users would run
+/// what is said there.
+fn changes_not_where_other_worktrees_look(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    let room = Room::new(backend)?;
+    git_dir(&room.workspace().join(".git"))?;
+    tree::worktree(&room.workspace().join(".git"), "other", room.outside())?;
+    let paths = [
+        ".git/worktrees/other/commondir",
+        ".git/worktrees/other/config.worktree",
+        ".git/worktrees/other/gitdir",
+    ];
+    spoil(&room, &format!("works(os.rename, '.git/worktrees', 'away')\n{EACH}"), &paths)
+}
+
+/// What keeps a name from being made is shared by all sandboxes of a workspace.
+fn the_last_sandbox_of_several_still_protects(
+    backend: &dyn Backend,
+) -> Result<Verdict, Failed> {
+    let room = Room::new(backend)?;
+    let mut first = room.enter("say('ready')\nsignal.alarm(20)\nsignal.pause()", &[])?;
+    first.hear("ready")?;
+    let waits = format!(
+        "{SPOIL}\nsay('ready')\nimport time\nend = time.monotonic() + 20\n\
+         while not os.path.exists('go') and time.monotonic() < end:\n    time.sleep(0.001)\n\
+         {EACH}\nsay('done')"
+    );
+    let mut last = room.enter(&waits, WORKSPACE_TRIGGERS)?;
+    last.hear("ready")?;
+    first.kill()?;
+    first.abandon();
+    fs::write(room.workspace().join("go"), "")?;
+    last.hear("done")?;
+    last.kill()?;
+    last.abandon();
+    let none = Tree::read(Path::new("/nonexistent"), &[])?;
+    Ok(Verdict::broken_if(none.difference(&Tree::read(room.workspace(), WORKSPACE_TRIGGERS)?)))
+}
+
 /// Whoever can write where it leads can change it, and it cannot be covered.
 fn a_trigger_that_is_a_link_is_refused(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let room = Room::new(backend)?;
@@ -253,6 +321,30 @@ fn a_trigger_that_is_a_link_is_refused(backend: &dyn Backend) -> Result<Verdict,
             return Ok(Verdict::Broken(format!("{trigger} is a link")));
         }
         fs::remove_file(&path)?;
+    }
+    Ok(Verdict::Held)
+}
+
+/// What keeps names from being made is removed by whoever needs it last, also where two workspaces
+/// have a part in common.
+fn several_sandboxes_leave_nothing_behind(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    let (one, other) = (Room::new(backend)?, Room::new(backend)?);
+    let main = one.outside().join(".git");
+    git_dir(&main)?;
+    tree::worktree(&main, "one", one.workspace())?;
+    tree::worktree(&main, "other", other.workspace())?;
+    let dirs = [one.workspace(), other.workspace(), &main];
+    let before = dirs.map(|dir| Tree::read(dir, &["."]));
+    let wait = "say('ready')\nsignal.alarm(20)\nsignal.pause()";
+    let sandboxes = [one.enter(wait, &[])?, other.enter(wait, &[])?, one.enter(wait, &[])?];
+    for inside in sandboxes {
+        inside.hear("ready")?;
+        inside.abandon();
+    }
+    for (before, dir) in before.into_iter().zip(dirs) {
+        if let Some(left) = before?.difference(&Tree::read(dir, &["."])?) {
+            return Ok(Verdict::Broken(left));
+        }
     }
     Ok(Verdict::Held)
 }

@@ -9,6 +9,7 @@
 
 mod attack;
 mod claims;
+mod errand;
 mod host;
 mod ordinary_user;
 mod room;
@@ -37,6 +38,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use crate::{
     attack::{Attack, OnNone, Verdict},
     claims::{Claims, required},
+    errand::Errand,
 };
 
 /// The attacks on a guarantee. Those without any can be claimed by nobody.
@@ -75,13 +77,12 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode, Failed> {
-    let kept = tempfile::tempdir()?;
-    let native = native(kept.path());
-    let errand = std::env::args().nth(1).and_then(|it| ordinary_user::Errand::parse(&it));
-    if let Some(errand) = errand {
-        return Ok(errand.run(&native));
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(errand) = Errand::parse(&words) {
+        return errand.run();
     }
-    let native: &'static dyn Backend = Box::leak(Box::new(native));
+    let kept = tempfile::tempdir()?;
+    let native: &'static dyn Backend = Box::leak(Box::new(native(kept.path())));
     let mut trials = Vec::new();
     if host::is_root() {
         trials.extend(trials_of("native-root", &Claims::of(native), |_, attack| {

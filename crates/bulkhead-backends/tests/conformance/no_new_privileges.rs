@@ -8,6 +8,7 @@ use std::{
 use bulkhead_backends::Backend;
 use bulkhead_spec::Syscalls;
 use libtest_mimic::Failed;
+use rustix::fs::getxattr;
 
 use crate::{
     attack::{Attack, Verdict, attacks},
@@ -95,13 +96,15 @@ for way in [
     lambda: os.mkdir("lender3", 0o2755),
     lambda: os.mknod("lender4", stat.S_IFREG | 0o4755),
     lambda: os.chmod("/proc/self/cwd/" + path, 0o4755),
+    lambda: os.setxattr(path, "security.capability", bytes.fromhex("01000002" + "ff" * 16)),
 ]:
     works(way)
 "#;
     room.says(script, &[])?;
     for entry in fs::read_dir(room.workspace())? {
         let entry = entry?;
-        if entry.metadata()?.mode() & 0o6000 != 0 {
+        let lends = entry.metadata()?.mode() & 0o6000 != 0;
+        if lends || getxattr(entry.path(), "security.capability", &mut [0_u8; 64]).is_ok() {
             return Ok(Verdict::Broken(format!("{} is one", entry.path().display())));
         }
     }

@@ -7,7 +7,9 @@
 
 use std::{
     fs,
+    io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -20,7 +22,8 @@ use rustix::{
 
 use crate::{
     attack::{Attack, Verdict, attacks},
-    host,
+    errand::Errand,
+    host, native,
     room::Room,
 };
 
@@ -31,6 +34,7 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
     Bites who_forks_on_and_on_ends_too,
     Bites many_end_within_a_second,
     Bites ends_when_nobody_holds_the_sandbox,
+    Bites ends_when_its_maker_is_killed,
     Bites nobody_keeps_the_output_open,
     Bites leaves_no_shared_memory,
     CannotBeBuilt leaves_no_trace_on_the_host,
@@ -155,6 +159,63 @@ fn ends_when_nobody_holds_the_sandbox(backend: &dyn Backend) -> Result<Verdict, 
     inside.hear("ready")?;
     inside.abandon();
     verdict(&room)
+}
+
+/// A Bulkhead that is killed can end nothing any more. And the next one removes what it left.
+fn ends_when_its_maker_is_killed(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    let room = Room::new(backend)?;
+    let places = room.outside().to_owned();
+    let errand = Errand::Hold {
+        backend: room.backend().to_owned(),
+        workspace: room.workspace().to_owned(),
+        places: places.clone(),
+    };
+    #[expect(clippy::disallowed_methods, reason = "it is this program that is started")]
+    let mut maker = Command::new("/proc/self/exe");
+    maker.args(errand.to_words()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut maker = maker.spawn()?;
+    let mut id = String::new();
+    let stdout = maker.stdout.take().ok_or("the maker has no output")?;
+    BufReader::new(stdout).read_line(&mut id)?;
+    let living = anybody_lives(&room);
+    maker.kill()?;
+    maker.wait()?;
+    if !living? {
+        return Err(format!("no sandbox was made: {id}").into());
+    }
+    let gone = || anybody_lives(&room).is_ok_and(|it| !it).then_some(());
+    let ended = host::eventually_within(Duration::from_secs(1), gone).is_some();
+    host::kill_all_with(&room.token());
+    if !ended {
+        return Ok(Verdict::Broken("programs are left".to_owned()));
+    }
+    let native = native(&places);
+    Room::at(&native, room.workspace().to_owned(), places)?.sweep()?;
+    let mut left = Vec::new();
+    for entry in fs::read_dir(room.workspace())? {
+        left.push(entry?.path());
+    }
+    left.retain(|it| !it.ends_with("alive"));
+    find(Path::new("/sys/fs/cgroup"), id.trim(), &mut left);
+    Ok(Verdict::broken_if((!left.is_empty()).then(|| format!("{left:?} are left"))))
+}
+
+/// Makes a sandbox with a daemon for the one that is to be killed; tells its name.
+pub(crate) fn hold(
+    backend: &dyn Backend,
+    workspace: PathBuf,
+    outside: PathBuf,
+) -> Result<String, Failed> {
+    let room = Room::at(backend, workspace, outside)?;
+    let token = room.token();
+    let script = "daemon(signal.pause)\nsay('ready')\nsignal.alarm(20)\nsignal.pause()";
+    let inside = room.enter(&format!("{DAEMON}{script}"), &[&token])?;
+    inside.hear("ready")?;
+    let id = inside.id.clone();
+    // It is to live as long as this process does.
+    std::mem::forget(inside);
+    std::mem::forget(room);
+    Ok(id)
 }
 
 /// Whoever reads the output must not wait for a grandchild that holds it.

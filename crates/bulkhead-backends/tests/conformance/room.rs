@@ -41,8 +41,9 @@ pub(crate) struct Room<'a> {
     runtime: Runtime,
     /// What the sandbox is to be; a workspace and nothing else to begin with.
     pub(crate) spec: Spec,
-    workspace: TempDir,
-    outside: TempDir,
+    workspace: PathBuf,
+    outside: PathBuf,
+    _dirs: Option<[TempDir; 2]>,
 }
 
 /// What a program said, and how it and its sandbox ended.
@@ -73,12 +74,23 @@ struct Captured {
 
 impl<'a> Room<'a> {
     pub(crate) fn new(backend: &'a dyn Backend) -> Result<Self, Failed> {
+        let [one, other] = [tempfile::tempdir()?, tempfile::tempdir()?];
+        let (workspace, outside) = (one.path().canonicalize()?, other.path().canonicalize()?);
+        let room = Self::at(backend, workspace, outside)?;
+        Ok(Self { _dirs: Some([one, other]), ..room })
+    }
+
+    /// A room in directories of somebody else's.
+    pub(crate) fn at(
+        backend: &'a dyn Backend,
+        workspace: PathBuf,
+        outside: PathBuf,
+    ) -> Result<Self, Failed> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (workspace, outside) = (tempfile::tempdir()?, tempfile::tempdir()?);
         let walls = if is_none(backend) { Walls::Waived } else { Walls::Up };
         let spec = Spec {
             workspace: Some(Workspace {
-                dir: host_path(workspace.path())?,
+                dir: host_path(&workspace)?,
                 access: Access::ReadWrite,
                 env_files: EnvFiles::Hidden,
                 unprotected: Vec::new(),
@@ -86,22 +98,27 @@ impl<'a> Room<'a> {
             walls,
             ..Spec::default()
         };
-        Ok(Self { backend, runtime, spec, workspace, outside })
+        Ok(Self { backend, runtime, spec, workspace, outside, _dirs: None })
     }
 
     /// The directory that is shared.
     pub(crate) fn workspace(&self) -> &Path {
-        self.workspace.path()
+        &self.workspace
     }
 
     /// A directory beside it that is not.
     pub(crate) fn outside(&self) -> &Path {
-        self.outside.path()
+        &self.outside
     }
 
     /// A word that no other process has among its arguments.
     pub(crate) fn token(&self) -> String {
-        self.outside.path().display().to_string()
+        self.outside.display().to_string()
+    }
+
+    /// The name of the backend.
+    pub(crate) fn backend(&self) -> &'static str {
+        self.backend.name()
     }
 
     /// Whether there are no walls.
@@ -174,6 +191,12 @@ impl<'a> Room<'a> {
             let (stdout, stderr) = (capture(streams.stdout), capture(stderr));
             Ok(Inside { id, runtime: &self.runtime, sandbox, process, stdout, stderr })
         })
+    }
+
+    /// Has the backend remove what a killed one left.
+    pub(crate) fn sweep(&self) -> Result<(), Failed> {
+        let swept = self.runtime.block_on(async { self.backend.sweep().await });
+        swept.map(drop).map_err(chain)
     }
 
     /// Builds the sandbox and runs nothing in it.

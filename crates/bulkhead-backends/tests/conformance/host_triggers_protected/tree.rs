@@ -82,3 +82,16 @@ pub(super) fn git_dir(dir: &Path) -> Result<(), Failed> {
     file(&dir.join("hooks/pre-push"))?;
     file(&dir.join("info/exclude"))
 }
+
+/// Makes `files` a worktree of the repository whose git directory is `main`; returns the worktree's
+/// own git directory.
+pub(super) fn worktree(main: &Path, name: &str, files: &Path) -> Result<PathBuf, Failed> {
+    let own = main.join("worktrees").join(name);
+    let pointer = files.join(".git");
+    fs::create_dir_all(&own)?;
+    fs::write(own.join("HEAD"), format!("ref: refs/heads/{name}\n"))?;
+    fs::write(own.join("commondir"), "../..\n")?;
+    fs::write(own.join("gitdir"), format!("{}\n", pointer.display()))?;
+    fs::write(&pointer, format!("gitdir: {}\n", own.display()))?;
+    Ok(own)
+}
