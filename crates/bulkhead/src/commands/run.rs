@@ -47,8 +47,9 @@ pub(crate) fn run(
         (Ok(Ended::Left(_)), Some(_)) | (Ok(_) | Err(_), None) => {}
     }
     match ended? {
-        Ended::Outcome(outcome, _) => {
+        Ended::Outcome(outcome, streams) => {
             endings::tell(&outcome, printer);
+            passed_on(&streams)?;
             Ok(outcome.ending.exit_code())
         }
         Ended::Left(signal) => Ok(u8::try_from(128 + signal.as_raw()).unwrap_or(u8::MAX)),
@@ -64,11 +65,6 @@ fn perform(
     let wish = Wish::of(&args.ask, caller, environment)?;
     wish.warnings.iter().for_each(|it| printer.warning(it));
     wish.details.iter().for_each(|it| printer.detail(it));
-    if wish.choice == Choice::None {
-        let program = args.ask.program.first().map(|it| escape_bytes(it.as_encoded_bytes()));
-        let program = program.unwrap_or_default();
-        printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
-    }
     let copy =
         args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -85,6 +81,12 @@ fn perform(
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)
             .map_err(|error| Failure::of_run(&error))?;
+        if wish.choice == Choice::None {
+            let program = args.ask.program.first();
+            let program = program.map(|it| escape_bytes(it.as_encoded_bytes()));
+            let program = program.unwrap_or_default();
+            printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
+        }
         tell_place(&placed, printer);
         attend(&engine, &placed).await
     });
@@ -108,6 +110,17 @@ async fn attend(engine: &Engine, placed: &Placed<'_>) -> Result<Ended, Failure> 
     drop(raw);
     let outcome = ended.map_err(|error| Failure::of_run(&error))?;
     Ok(Ended::Outcome(outcome, streams))
+}
+
+/// A file that did not take the output: its reader would miss something and not know it.
+fn passed_on(streams: &Streams) -> Result<(), Failure> {
+    for (name, lost) in [("output", &streams.stdout), ("complaints", &streams.stderr)] {
+        if let Some(errno) = lost.refused() {
+            let what = format!("could not write all of the program's {name}");
+            return Err(Failure::new(Code::System, what).because(errno));
+        }
+    }
+    Ok(())
 }
 
 /// What the caller should know before the program runs.

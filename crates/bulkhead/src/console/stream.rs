@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsFd, AsRawFd as _, OwnedFd},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Poll, ready},
@@ -34,12 +34,20 @@ pub(crate) struct Passage {
 
 /// Whether something that was to be written was not taken.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lost(Arc<AtomicBool>);
+pub(crate) struct Lost {
+    any: Arc<AtomicBool>,
+    refused: Arc<OnceLock<Errno>>,
+}
 
 impl Lost {
     /// Whether something was lost.
     pub(crate) fn any(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Why a file did not take it. A reader that went away is no trouble, and not told here.
+    pub(crate) fn refused(&self) -> Option<Errno> {
+        self.refused.get().copied()
     }
 }
 
@@ -184,7 +192,7 @@ impl AsyncWrite for Passage {
             match done {
                 Ok(Ok(count)) => return Poll::Ready(Ok(count)),
                 Ok(Err(error)) => {
-                    self.lost.0.store(true, Ordering::Relaxed);
+                    self.lost.any.store(true, Ordering::Relaxed);
                     return Poll::Ready(Err(error));
                 }
                 Err(_would_block) => {}
@@ -203,8 +211,9 @@ impl AsyncWrite for Passage {
 
 impl Passage {
     fn told(&self, written: Result<usize, Errno>) -> io::Result<usize> {
-        if written.is_err() {
-            self.lost.0.store(true, Ordering::Relaxed);
+        if let Err(errno) = written {
+            self.lost.any.store(true, Ordering::Relaxed);
+            self.lost.refused.get_or_init(|| errno);
         }
         Ok(written?)
     }
