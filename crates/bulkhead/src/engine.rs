@@ -50,11 +50,11 @@ pub(crate) fn recording(
     copy: Option<PathBuf>,
 ) -> Result<Engine, Failure> {
     let events = paths.events().ok_or(ConfigError::Homeless)?;
-    let own = JsonLines::open(&events).map_err(|error| recorded(&error))?;
+    let own = JsonLines::open(&events).map_err(|error| Failure::of_run(&error))?;
     let ledger: Box<dyn Ledger> = match copy {
         None => Box::new(own),
         Some(path) => {
-            let copy = JsonLines::open(&path).map_err(|error| recorded(&error))?;
+            let copy = JsonLines::open(&path).map_err(|error| Failure::of_run(&error))?;
             Box::new(Twice { own, copy })
         }
     };
@@ -64,11 +64,6 @@ pub(crate) fn recording(
 /// An engine that only answers questions.
 pub(crate) fn silent(policy: Policy, backends: Vec<Box<dyn Backend>>) -> Engine {
     Engine { policy, backends, ledger: Box::new(Nowhere) }
-}
-
-fn recorded(error: &RunError) -> Failure {
-    Failure::from_error(Code::Record, error)
-        .hint("look at the space and the permissions there; BULKHEAD_HOME names another place")
 }
 
 /// Where a copy of the events goes: `FILE` or `fd:N`.

@@ -62,7 +62,9 @@ impl Failure {
                 failure.hint("type: bulkhead doctor")
             }
             RunError::Backend(backend) => Self::backend(backend),
-            RunError::Ledger { .. } => Self::from_error(Code::Record, error),
+            RunError::Ledger { .. } => Self::from_error(Code::Record, error).hint(
+                "look at the space and the permissions there; BULKHEAD_HOME names another place",
+            ),
         };
         Self { exit: Some(error.exit_code()), ..failure }
     }
@@ -88,7 +90,7 @@ impl Failure {
                 Code::NotFound,
                 Some(
                     "inside are /usr, the toolchains on the PATH, the workspace and what --mount \
-                      shares",
+                     shares; a script also needs the program that its first line names",
                 ),
             ),
             BackendError::NotExecutable { .. } => (Code::NotExecutable, None),

@@ -14,6 +14,7 @@ use bulkhead_guest::protocol::{Start, ToGuest, ToHost};
 use bulkhead_linux::{birth::Newborn, cgroup::Cgroup};
 use bulkhead_policy::ExecPlan;
 use bulkhead_spec::{Bytes, Limits, Usage, escape_bytes};
+use rustix::io::Errno;
 use tokio::{io::unix::AsyncFd, time::timeout};
 
 use super::{
@@ -100,6 +101,10 @@ fn hint(action: &str, source: &io::Error) -> Option<String> {
     }
     if action.contains("private copy") {
         return Some("overlay mounts in user namespaces need Linux 5.11".to_owned());
+    }
+    if source.raw_os_error() == Some(Errno::LOOP.raw_os_error()) {
+        let hint = "a link in the root filesystem is in the way; put a directory in its place";
+        return Some(hint.to_owned());
     }
     None
 }

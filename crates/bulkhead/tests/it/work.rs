@@ -21,8 +21,8 @@ use crate::host::{Host, Ran};
 const SOMEBODY: u32 = 54321;
 
 /// A project, and somebody who works on it.
-struct Work {
-    host: Host,
+pub(crate) struct Work {
+    pub(crate) host: Host,
     bulkhead: PathBuf,
     /// Who works, if it is not who runs the tests.
     worker: Option<u32>,
@@ -39,7 +39,7 @@ impl Work {
     }
 
     /// The same of an ordinary user: another one if root runs the tests.
-    fn of_ordinary_user() -> Self {
+    pub(crate) fn of_ordinary_user() -> Self {
         let mut work = Self::new();
         if !is_root() {
             return work;
@@ -97,6 +97,13 @@ impl Work {
         let ran = self.host.ended(self.started_by(self.worker, &mut command));
         self.check_owner(&self.host.project());
         ran
+    }
+
+    /// What comes of `script` outside, in which the command is `$0`.
+    pub(crate) fn shell(&self, script: &str) -> Ran {
+        let mut command = self.host.program("/bin/sh");
+        command.args(["-c", script]).arg(&self.bulkhead);
+        self.host.ended(self.started_by(self.worker, &mut command))
     }
 
     /// What `script` prints outside, run by the owner of the project.
