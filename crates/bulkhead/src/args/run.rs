@@ -1,7 +1,12 @@
 //! The flags of `run` and `plan`. They read like Docker's where Docker has them.
 
-use std::{ffi::OsString, path::PathBuf, str::FromStr};
+use std::{
+    ffi::OsString,
+    path::{Component, Path, PathBuf},
+    str::FromStr,
+};
 
+use bulkhead_policy::{HOME_TRIGGERS, WORKSPACE_TRIGGERS};
 use bulkhead_spec::{Bytes, Cpus, Guarantee, GuestPath, Network, Span, UnknownGuarantee};
 use clap::Args as ClapArgs;
 
@@ -109,7 +114,7 @@ pub(crate) struct WorkspaceArgs {
     #[arg(long)]
     pub(crate) read_only: bool,
     /// Let NAME in the workspace be written though the host would run it later, such as `.vscode`
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = protected_name)]
     pub(crate) unprotect: Vec<String>,
 }
 
@@ -246,4 +251,18 @@ fn sandbox_name(text: &str) -> Result<String, String> {
             .to_owned());
     }
     Ok(text.to_owned())
+}
+
+/// A name that spares something: one that spares nothing is misspelt, and an empty one would spare
+/// all.
+fn protected_name(text: &str) -> Result<String, String> {
+    let mut parts = Path::new(text).components().peekable();
+    let plain =
+        parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
+    let known = || [".git"].iter().chain(WORKSPACE_TRIGGERS).chain(HOME_TRIGGERS);
+    if plain && known().any(|it| Path::new(it).starts_with(text)) {
+        return Ok(text.to_owned());
+    }
+    let known: Vec<&str> = known().copied().collect();
+    Err(format!("nothing of that name is protected; protected are {}", known.join(", ")))
 }

@@ -10,7 +10,7 @@ use crate::host::Host;
 
 #[test]
 fn mistakes_on_the_command_line_exit_with_2() {
-    let cases: [&[&str]; 12] = [
+    let cases: [&[&str]; 15] = [
         &[],
         &["rnu"],
         &["run"],
@@ -23,6 +23,9 @@ fn mistakes_on_the_command_line_exit_with_2() {
         &["run", "--require", "NoFun", "--", "true"],
         &["run", "--no-sandbox", "--backend", "native", "--", "true"],
         &["run", "--name", "../x", "--", "true"],
+        &["run", "--unprotect", "", "--", "true"],
+        &["run", "--unprotect", "/etc", "--", "true"],
+        &["run", "--unprotect", "../.vscode", "--", "true"],
     ];
     let host = Host::new();
     let mut shown = Vec::new();

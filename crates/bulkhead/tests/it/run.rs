@@ -203,3 +203,12 @@ fn nothing_of_ours_is_on_stdout_and_nothing_at_all_on_stderr_of_a_quiet_run() {
     let ran = host.bulkhead(["run", "--net", "open", "--", "echo", "x"]);
     assert!(ran.stderr.contains("the network is open"), "{ran:?}");
 }
+
+#[test]
+fn a_name_that_is_spared_can_be_made_and_others_cannot() {
+    let host = Host::new();
+    let script = "mkdir .vscode && echo made; mkdir .idea 2>/dev/null || echo kept";
+    let ran = host.bulkhead(["run", "--unprotect", ".vscode", "--", "sh", "-c", script]);
+    assert_eq!(ran.stdout, "made\nkept\n", "{ran:?}");
+    assert!(host.project().join(".vscode").is_dir());
+}
