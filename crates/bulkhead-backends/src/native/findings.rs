@@ -52,7 +52,9 @@ fn namespaces(user: Uid) -> Result<(), (String, String)> {
             "type: sudo sysctl kernel.unprivileged_userns_clone=1",
         );
     }
-    if setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1) {
+    let restricts =
+        setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1);
+    if restricts && is_unconfined(&profile()) {
         return refuse(
             "AppArmor takes the rights away that user namespaces give \
              (kernel.apparmor_restrict_unprivileged_userns is 1)",
@@ -61,6 +63,18 @@ fn namespaces(user: Uid) -> Result<(), (String, String)> {
         );
     }
     Ok(())
+}
+
+/// The security profile that we run under, as `AppArmor` writes it.
+fn profile() -> String {
+    let path = |it: &str| fs::read_to_string(format!("/proc/self/attr/{it}"));
+    path("apparmor/current").or_else(|_| path("current")).unwrap_or_default()
+}
+
+/// Whether nobody gave us a profile. One that restricts nothing itself reads `NAME (unconfined)`:
+/// whoever wrote it did so to allow user namespaces, and if not, the first mount says so.
+fn is_unconfined(profile: &str) -> bool {
+    matches!(profile.trim_end_matches(['\0', '\n']), "" | "unconfined")
 }
 
 /// Each promise, in the order of [`Guarantee::ALL`].
@@ -149,5 +163,18 @@ fn by_cgroup(
         (Layout::V1 | Layout::V2 | Layout::Hybrid, _) => {
             Finding::never(guarantee, format!("the cgroups here have no {what} controller"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_unconfined;
+
+    #[test]
+    fn a_profile_of_our_own_lifts_the_restriction() {
+        assert!(is_unconfined("unconfined\n"));
+        assert!(is_unconfined(""));
+        assert!(!is_unconfined("bulkhead (unconfined)\n"));
+        assert!(!is_unconfined("bulkhead (enforce)\0"));
     }
 }
