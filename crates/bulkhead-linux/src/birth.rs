@@ -17,6 +17,7 @@ use rustix::{
 
 use crate::{
     clone::{Stack, clone},
+    orphan,
     steps::{Step, Trees, apply},
     sys,
 };
@@ -48,6 +49,8 @@ pub struct Newborn {
 /// What parent and child both see.
 #[derive(Debug)]
 struct Shared {
+    /// In the child's table.
+    parent: RawFd,
     steps: Vec<Step>,
     rest: OnceLock<Vec<Step>>,
     guest: RawFd,
@@ -77,7 +80,9 @@ impl Embryo<'_> {
             | libc::CLONE_NEWIPC
             | libc::CLONE_NEWUTS
             | libc::CLONE_NEWCGROUP;
+        let parent = orphan::parent_to_be()?;
         let shared = Box::new(Shared {
+            parent: parent.as_raw_fd(),
             steps: self.steps,
             rest: OnceLock::new(),
             guest: self.guest,
@@ -115,7 +120,7 @@ fn apply_all(shared: &Shared) -> Result<usize, Errno> {
     // SAFETY: fcntl F_DUPFD_CLOEXEC takes three numbers.
     let guest = unsafe { sys::call(libc::SYS_fcntl, [guest, copy, 4, 0, 0]) };
     let guest = guest.inspect_err(|_| shared.at.store(usize::MAX, Ordering::Relaxed))?;
-    let mut trees = Trees::none();
+    let mut trees = Trees::none(shared.parent);
     let mut list = |steps: &[Step]| {
         steps.iter().try_for_each(|step| {
             apply(step, &mut trees)?;

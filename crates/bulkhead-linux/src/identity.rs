@@ -4,7 +4,7 @@ use std::{
     fs::{File, OpenOptions},
     io,
     os::{
-        fd::{AsRawFd as _, OwnedFd},
+        fd::{AsFd as _, AsRawFd as _, OwnedFd},
         unix::fs::OpenOptionsExt as _,
     },
     path::Path,
@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::{WaitOptions, waitpid};
 
-use crate::{clone::clone, sys};
+use crate::{clone::clone, orphan, sys};
 
 /// The host user ids that sandboxes of root live under, away from every person and service.
 const FIRST: u32 = 200_000;
@@ -76,8 +76,11 @@ fn lock_byte(file: &File, at: u32) -> io::Result<bool> {
 ///
 /// It serves to translate the owners of a mount; no process lives in it.
 pub fn translation(inside: (u32, u32), outside: u32) -> io::Result<OwnedFd> {
-    // SAFETY: `pause` uses nothing of its context, allocates nothing and never returns.
-    let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, pause, std::ptr::null()) }?;
+    let parent = orphan::parent_to_be()?;
+    let context: *const OwnedFd = &raw const parent;
+    // SAFETY: `parent` outlives the child, which is waited for below; `pause` allocates nothing and
+    // never returns.
+    let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, pause, context) }?;
     let pid = child.pid.as_raw_nonzero();
     let written = (|| {
         std::fs::write(format!("/proc/{pid}/uid_map"), format!("{} {outside} 1", inside.0))?;
@@ -90,9 +93,8 @@ pub fn translation(inside: (u32, u32), outside: u32) -> io::Result<OwnedFd> {
     Ok(written?.into())
 }
 
-extern "C" fn pause(_: *const ()) -> ! {
-    // SAFETY: waiting for nothing takes no arguments. Spelled as ppoll, which every architecture
-    // has; a signal that does not end us is none of ours.
-    while unsafe { sys::call(libc::SYS_ppoll, [0; 5]) }.is_err() {}
+extern "C" fn pause(parent: *const OwnedFd) -> ! {
+    // SAFETY: the parent keeps it until this child is gone.
+    orphan::await_end(unsafe { &*parent }.as_fd());
     sys::exit(0)
 }

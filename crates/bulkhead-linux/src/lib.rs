@@ -16,6 +16,7 @@ pub mod landlock;
 pub mod launch;
 pub mod memfd;
 pub mod mounts;
+mod orphan;
 pub mod reap;
 pub mod seccomp;
 pub mod steps;

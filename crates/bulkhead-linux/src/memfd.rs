@@ -2,10 +2,7 @@
 
 use std::{fs::File, io, io::Write as _, os::fd::OwnedFd};
 
-use rustix::{
-    fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create},
-    io::fcntl_dupfd_cloexec,
-};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 /// An empty file in memory, to be filled and [sealed](Unsealed::seal).
 pub struct Unsealed(File);
@@ -14,9 +11,7 @@ impl Unsealed {
     /// Makes the file.
     pub fn create() -> io::Result<Self> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = memfd_create(c"bulkhead-guest", flags)?;
-        // Above those that the child replaces before it executes the guest.
-        Ok(Self(File::from(fcntl_dupfd_cloexec(&file, 4)?)))
+        Ok(Self(File::from(memfd_create(c"bulkhead-guest", flags)?)))
     }
 
     /// The file itself, while it is still being written.

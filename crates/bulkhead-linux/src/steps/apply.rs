@@ -22,6 +22,7 @@ use rustix::{
 use super::{Groups, Kind, Place, Step, Way};
 use crate::{
     mounts::{Attributes, detached, restrict, restrict_alone},
+    orphan::await_readable,
     sys,
     walls::{drop_bounding, lock_securebits},
 };
@@ -29,15 +30,16 @@ use crate::{
 /// The most trees that a parent can send.
 const MOST_TREES: usize = 64;
 
-/// The trees that the parent has sent.
+/// The trees that the parent has sent, and the parent itself.
 pub(crate) struct Trees {
+    parent: RawFd,
     received: [RawFd; MOST_TREES],
     count: usize,
 }
 
 impl Trees {
-    pub(crate) fn none() -> Self {
-        Self { received: [-1; MOST_TREES], count: 0 }
+    pub(crate) fn none(parent: RawFd) -> Self {
+        Self { parent, received: [-1; MOST_TREES], count: 0 }
     }
 
     fn get(&self, at: usize) -> Result<BorrowedFd<'_>, Errno> {
@@ -51,6 +53,7 @@ impl Trees {
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut byte = [0; 1];
         let mut slices = [IoSliceMut::new(&mut byte)];
+        await_readable(orders, borrow(self.parent))?;
         let got = recvmsg(orders, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
         if got.bytes == 0 {
             return Err(Errno::PIPE);
@@ -74,7 +77,7 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
         Step::Session => session(),
         Step::Close { file } => close(*file),
         Step::Tasks { file } => write_all(borrow(*file), b"0"),
-        Step::Await { orders } => await_byte(borrow(*orders)),
+        Step::Await { orders } => await_byte(borrow(*orders), borrow(trees.parent)),
         Step::Receive { orders } => trees.receive(borrow(*orders)),
         Step::MapSelf { uid, gid } => map_self(uid, gid),
         Step::Become { id, groups } => become_user(*id, *groups),
@@ -133,7 +136,8 @@ fn write_all(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-fn await_byte(orders: BorrowedFd<'_>) -> Result<(), Errno> {
+fn await_byte(orders: BorrowedFd<'_>, parent: BorrowedFd<'_>) -> Result<(), Errno> {
+    await_readable(orders, parent)?;
     match rustix::io::read(orders, &mut [0; 1])? {
         0 => Err(Errno::PIPE),
         _ => Ok(()),
