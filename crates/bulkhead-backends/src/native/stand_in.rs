@@ -182,7 +182,8 @@ pub(super) fn sweep(state: &Path) -> io::Result<Vec<String>> {
         let paths = content.split(|it| *it == 0).filter(|it| !it.is_empty());
         for path in paths.rev().map(|bytes| path_of(bytes.to_vec())) {
             let lock = path.parent().and_then(|dir| open(dir).ok());
-            let alone = lock.is_some_and(|lock| is_alone(&lock).unwrap_or_default());
+            // Held until it is removed: a sandbox that starts meanwhile waits, and makes its own.
+            let alone = lock.as_ref().is_some_and(|lock| is_alone(lock).unwrap_or_default());
             if alone && is_ours(&path, How::absent(&path)) {
                 remove(&path)?;
                 swept.push(format!("stand-in {}", path.display()));

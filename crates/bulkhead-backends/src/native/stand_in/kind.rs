@@ -1,23 +1,31 @@
 //! What a stand-in is made of, and how it is known again.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Write as _},
-    os::unix::fs::{
-        DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+    os::{
+        fd::AsRawFd as _,
+        unix::fs::{
+            DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+        },
     },
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps, linkat, mknodat, utimensat},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, futimens, linkat, mknodat,
+        open,
+    },
     io::Errno,
 };
 
 use crate::native::protect::How;
 
-/// The permissions and the time by which we know our own.
+/// The permissions by which we know our own: nobody makes a socket or an empty directory with them.
+/// They are there from the first moment, however soon after that we are killed.
 const MODE: u32 = 0o1500;
+/// The permissions and the time by which we know a file as our own.
 const FILE_MODE: u32 = 0o444;
 const TIME: i64 = 315_532_842;
 
@@ -68,28 +76,41 @@ impl First {
             Err(Errno::PERM | Errno::OPNOTSUPP) => return dir(path),
             Err(errno) => return Err(errno.into()),
         }
-        mark(path)?;
         self.0 = Some(path.to_owned());
         Ok(())
     }
 }
 
 fn dir(path: &Path) -> io::Result<()> {
-    std::fs::DirBuilder::new().mode(MODE).create(path)?;
-    mark(path)
+    std::fs::DirBuilder::new().mode(MODE).create(path)
 }
 
+/// Makes the file without a name, and gives it one when it is done: half of one would lead git astray
+/// were we killed at that moment, and nobody would know it as ours.
 fn git_file(path: &Path) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)?;
-    file.write_all(absence(path))?;
-    mark(path)
+    let dir = path.parent().ok_or(Errno::INVAL)?;
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    match open(dir, flags, Mode::from(FILE_MODE)) {
+        Ok(file) => {
+            let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+            fill(file.into(), path)
+                .and_then(|_file| Ok(linkat(CWD, name, CWD, path, AtFlags::SYMLINK_FOLLOW)?))
+        }
+        // A filesystem without such files.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {
+            let new =
+                OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path);
+            fill(new?, path).map(drop)
+        }
+        Err(errno) => Err(errno.into()),
+    }
 }
 
-fn mark(path: &Path) -> io::Result<()> {
+fn fill(mut file: File, path: &Path) -> io::Result<File> {
+    file.write_all(absence(path))?;
     let time = Timespec { tv_sec: TIME, tv_nsec: 0 };
-    let times = Timestamps { last_access: time, last_modification: time };
-    Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    futimens(&file, &Timestamps { last_access: time, last_modification: time })?;
+    Ok(file)
 }
 
 /// Whether what is at `path` is a stand-in of ours, with nothing in it.
@@ -97,15 +118,15 @@ pub(super) fn is_ours(path: &Path, how: How) -> bool {
     let Ok(found) = path.symlink_metadata() else { return false };
     // The mask of the caller may have taken bits away.
     let mode = found.mode() & 0o7777;
-    let ours = if found.is_dir() {
+    if found.is_dir() {
         mode | 0o500 == MODE && std::fs::read_dir(path).is_ok_and(|mut it| it.next().is_none())
     } else if found.file_type().is_socket() {
         mode | 0o500 == MODE
     } else {
         let says = || std::fs::read(path).is_ok_and(|it| it == absence(path));
-        how == How::AbsentGitFile && mode | 0o444 == FILE_MODE && says()
-    };
-    ours && found.mtime() == TIME
+        let ours = mode | 0o444 == FILE_MODE && found.mtime() == TIME;
+        how == How::AbsentGitFile && ours && says()
+    }
 }
 
 /// Whether what is at `path` is a stand-in, be it of another sandbox.
