@@ -190,6 +190,11 @@ impl Running {
         self.input.as_mut().unwrap().write_all(bytes).await.unwrap();
     }
 
+    /// Types nothing more.
+    pub(crate) fn ends_input(&mut self) {
+        self.input = None;
+    }
+
     /// Waits until nobody takes what is typed.
     pub(crate) async fn refuses_input(&mut self) {
         let input = self.input.as_mut().unwrap();

@@ -10,9 +10,13 @@ mod ask;
 #[cfg(test)]
 mod control;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod deadlines;
 #[cfg(test)]
 mod endings;
+#[cfg(test)]
+mod git;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
@@ -28,6 +32,10 @@ mod output;
 #[cfg(test)]
 mod placing;
 #[cfg(test)]
+mod role;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod traces;
+#[cfg(test)]
+mod workspace;

@@ -38,10 +38,12 @@ async fn two_runs_at_once_are_apart() {
 #[tokio::test]
 async fn twenty_runs_at_once_each_have_their_own_outcome() {
     let house = House::new();
+    let work = house.workspace();
+    let before = listing(&work);
     let runs: Vec<_> = (0..20)
         .map(|at| {
             let script = format!("echo {at} > /tmp/at; sleep 0.2; cat /tmp/at; exit {at}");
-            house.start(sh(&script))
+            house.start(sh(&script).on(&work))
         })
         .collect();
     let ids: BTreeSet<String> = runs.iter().map(|it| it.id.clone()).collect();
@@ -51,6 +53,7 @@ async fn twenty_runs_at_once_each_have_their_own_outcome() {
         assert_eq!(text(&outcome.stdout), format!("{at}\n"));
         assert!(ids.contains(&outcome.sandbox));
     }
+    assert_eq!(listing(&work), before);
     for id in ids {
         assert_eq!(cgroups(&id), Vec::<std::path::PathBuf>::new());
     }

@@ -53,11 +53,14 @@ fn space(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
 }
 
-/// When `pid` was started, in ticks since the boot.
+/// When `pid` was started, in ticks since the boot; nothing if it is dead and not ours to bury.
 fn started(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it may hold anything, but no further `)`.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19).map(str::to_owned)
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let ours = fields.get(1)?.parse() == Ok(std::process::id());
+    let dead = *fields.first()? == "Z" && !ours;
+    fields.get(19).filter(|_| !dead).map(|it| (*it).to_owned())
 }
 
 /// Every directory of the cgroup filesystem that is called after the run `id`.
