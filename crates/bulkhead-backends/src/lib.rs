@@ -41,6 +41,9 @@ pub trait Backend: Send + Sync {
 
     /// Builds the sandbox of `plan`, under a name that is unique on this host.
     ///
+    /// What only the sandbox itself can find out (a wall that the kernel refuses) may be told by
+    /// the first [`Sandbox::exec`]; no program runs before every wall stands.
+    ///
     /// # Cancellation
     /// Whatever was built when the future is dropped is torn down again.
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError>;
@@ -58,6 +61,11 @@ pub trait Backend: Send + Sync {
 pub trait Sandbox: Send + Sync {
     /// Starts a program.
     async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError>;
+
+    /// Starts the last program: when it ends, the sandbox is of no more use and may end by itself.
+    async fn exec_last(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
+        self.exec(exec).await
+    }
 
     /// What the sandbox has used until now.
     fn usage(&self) -> Result<Usage, BackendError>;

@@ -120,7 +120,7 @@ impl Engine {
         Placed { id, plan, exec, .. }: &Placed<'_>,
         console: Console,
     ) -> Result<Ended, RunError> {
-        let process = sandbox.exec(exec).await?;
+        let process = sandbox.exec_last(exec).await?;
         self.ledger.record(id, &Event::Started)?;
         supervise(sandbox, process, plan, exec, console).await
     }

@@ -40,6 +40,17 @@ pub struct Start {
     pub dir: Vec<u8>,
     /// Lines and columns of its terminal, if it gets one.
     pub terminal: Option<(u16, u16)>,
+    /// What the guest does when it has ended.
+    pub after: After,
+}
+
+/// What the guest does when a program has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum After {
+    /// It waits for more.
+    Stay,
+    /// It ends, and the sandbox with it.
+    End,
 }
 
 /// What the guest says.

@@ -16,7 +16,7 @@ use rustix::{
 };
 
 use crate::{
-    protocol::{Counted, Disk, MOST_TO_GUEST, Status, ToGuest, ToHost},
+    protocol::{After, Counted, Disk, MOST_TO_GUEST, Status, ToGuest, ToHost},
     wire::{Arrived, Inbox, encode, send_all},
 };
 
@@ -41,7 +41,9 @@ pub fn serve(control: OwnedFd) -> io::Result<()> {
         let [control, child] = wanted.map(|it| !it.revents().is_empty());
         if child {
             children.clear()?;
-            guest.reap()?;
+            if guest.reap()? == After::End {
+                return Ok(());
+            }
         }
         if control && guest.hear()? == Arrived::End {
             return Ok(());
@@ -53,7 +55,7 @@ struct Guest {
     control: OwnedFd,
     inbox: Inbox,
     /// The programs that the host asked for, by process.
-    running: BTreeMap<i32, u32>,
+    running: BTreeMap<i32, (u32, After)>,
 }
 
 impl Guest {
@@ -77,10 +79,10 @@ impl Guest {
                 }
             },
             ToGuest::Start(start) => {
-                let id = start.id;
+                let (id, after) = (start.id, start.after);
                 match program::start(start, &mut self.inbox) {
                     Ok((pid, terminal)) => {
-                        self.running.insert(pid.as_raw_nonzero().get(), id);
+                        self.running.insert(pid.as_raw_nonzero().get(), (id, after));
                         self.say(&ToHost::Started { id }, terminal.as_ref())
                     }
                     Err(failed) => {
@@ -94,7 +96,7 @@ impl Guest {
     }
 
     fn signal(&self, id: u32, signal: i32) -> io::Result<()> {
-        let group = self.running.iter().find(|(_, it)| **it == id);
+        let group = self.running.iter().find(|(_, (it, _))| *it == id);
         let group = group.and_then(|(pid, _)| Pid::from_raw(*pid));
         let (Some(group), Some(signal)) = (group, Signal::from_named_raw(signal)) else {
             return Ok(());
@@ -107,25 +109,32 @@ impl Guest {
     }
 
     /// Waits for every child that has ended, ours or an orphan.
-    fn reap(&mut self) -> io::Result<()> {
+    fn reap(&mut self) -> io::Result<After> {
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) => self.ended(pid, status)?,
-                Ok(None) | Err(Errno::CHILD) => return Ok(()),
+                Ok(Some((pid, status))) => {
+                    if self.ended(pid, status)? == After::End {
+                        return Ok(After::End);
+                    }
+                }
+                Ok(None) | Err(Errno::CHILD) => return Ok(After::Stay),
                 Err(errno) => return Err(errno.into()),
             }
         }
     }
 
-    fn ended(&mut self, pid: Pid, status: WaitStatus) -> io::Result<()> {
-        let Some(id) = self.running.remove(&pid.as_raw_nonzero().get()) else { return Ok(()) };
+    fn ended(&mut self, pid: Pid, status: WaitStatus) -> io::Result<After> {
+        let Some((id, after)) = self.running.remove(&pid.as_raw_nonzero().get()) else {
+            return Ok(After::Stay);
+        };
         let status = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => Status::Exited(code),
             (None, signal) => Status::Signaled(signal.unwrap_or_default()),
         };
         let (cpu_micros, largest_kib) = children_used();
         let counted = Counted { cpu_micros, largest_kib };
-        self.say(&ToHost::Ended { id, status, disk: disk(), counted }, None)
+        self.say(&ToHost::Ended { id, status, disk: disk(), counted }, None)?;
+        Ok(after)
     }
 
     fn say(&self, message: &ToHost, descriptor: Option<&OwnedFd>) -> io::Result<()> {

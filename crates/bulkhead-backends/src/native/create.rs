@@ -2,13 +2,8 @@
 
 use std::io;
 
-use bulkhead_guest::protocol::{ToGuest, ToHost};
-use bulkhead_linux::{
-    cgroup::{Cgroup, Feature, Limits},
-    walls::Walls,
-};
+use bulkhead_linux::cgroup::{Cgroup, Feature, Limits};
 use bulkhead_policy::Plan;
-use bulkhead_spec::escape_bytes;
 
 use super::{
     Native,
@@ -22,9 +17,9 @@ use super::{
 };
 use crate::BackendError;
 
-/// Builds the sandbox and waits until its walls stand.
+/// Builds the sandbox; the first program waits until its walls stand.
 ///
-/// This takes two milliseconds of system calls and does not yield in between. Parent and child
+/// This takes a millisecond of system calls and does not yield in between. Parent and child
 /// work side by side: while the child makes its network, the parent looks at the host.
 pub(super) async fn create(
     native: &Native,
@@ -48,29 +43,12 @@ pub(super) async fn create(
     let held = Held { cgroup, stand_ins, owner };
     let sandbox = NativeSandbox::new(newborn, control, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
-    raise(&sandbox, walls).await?;
+    sandbox.raise(walls).await;
     Ok(sandbox)
 }
 
 pub(super) fn built(action: &'static str) -> impl Fn(io::Error) -> BackendError {
     move |source| BackendError::Build { action: action.to_owned(), source, hint: None }
-}
-
-/// Has the guest put its walls up, and finds out what went wrong if they do not stand.
-async fn raise(sandbox: &NativeSandbox, walls: Walls) -> Result<(), BackendError> {
-    // A child that has failed is not there to hear it; the answer below tells.
-    sandbox.control().say(&ToGuest::Raise(walls), &[]).await.unwrap_or_default();
-    match sandbox.control().hear().await {
-        Ok(Some(ToHost::Ready)) => Ok(()),
-        Ok(Some(ToHost::Failed { action, errno })) => Err(BackendError::Build {
-            action: escape_bytes(action.as_bytes()),
-            source: io::Error::from_raw_os_error(errno),
-            hint: None,
-        }),
-        Ok(Some(other)) => Err(BackendError::Guest(format!("{other:?} before it was ready"))),
-        Ok(None) => Err(sandbox.stillborn()),
-        Err(source) => Err(built("hear from the guest")(source)),
-    }
 }
 
 impl Native {

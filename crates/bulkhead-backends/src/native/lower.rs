@@ -61,6 +61,10 @@ impl fmt::Display for Line {
 pub(super) fn first(plan: &Plan, identity: &Identity) -> Vec<Line> {
     let mut steps = Steps::new(Way::Ours);
     steps.push(Step::Session);
+    // First what takes longest and needs nobody: by then the parent has mapped the user.
+    if plan.network() == spec::Network::None {
+        steps.push(Step::OwnNetwork);
+    }
     let groups = match identity {
         Identity::Mapped { .. } => {
             steps.lines.push(Line::Await);
@@ -74,9 +78,6 @@ pub(super) fn first(plan: &Plan, identity: &Identity) -> Vec<Line> {
         }
     };
     steps.push(Step::Become { id: INSIDE, groups });
-    if plan.network() == spec::Network::None {
-        steps.push(Step::OwnNetwork);
-    }
     steps.push(Step::Hostname(c"bulkhead".to_owned()));
     steps.push(Step::Private);
     steps.push(Step::Base { options: base_options(plan) });

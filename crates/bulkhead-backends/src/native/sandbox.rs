@@ -1,6 +1,7 @@
 //! A sandbox of namespaces, alive.
 
 use std::{
+    ffi::OsString,
     io,
     os::fd::OwnedFd,
     sync::{
@@ -10,12 +11,12 @@ use std::{
     time::Duration,
 };
 
-use bulkhead_guest::protocol::{Start, ToGuest, ToHost};
-use bulkhead_linux::{birth::Newborn, cgroup::Cgroup};
+use bulkhead_guest::protocol::{After, Start, ToGuest, ToHost};
+use bulkhead_linux::{birth::Newborn, cgroup::Cgroup, walls::Walls};
 use bulkhead_policy::ExecPlan;
 use bulkhead_spec::{Bytes, Limits, Usage, escape_bytes};
 use rustix::io::Errno;
-use tokio::{io::unix::AsyncFd, time::timeout};
+use tokio::{io::unix::AsyncFd, sync::OnceCell, time::timeout};
 
 use super::{
     control::Control,
@@ -33,6 +34,8 @@ const STUCK: Duration = Duration::from_secs(10);
 /// The room. Its fields are dropped in this order: first the programs, then what held them.
 pub(super) struct NativeSandbox {
     shared: Arc<Shared>,
+    /// Set once the guest has said that its walls stand.
+    ready: OnceCell<()>,
     stand_ins: StandIns,
     owner: Owner,
 }
@@ -73,15 +76,39 @@ impl NativeSandbox {
             counted: Mutex::new(Usage::default()),
             next: AtomicU32::new(1),
         };
-        Ok(Self { shared: Arc::new(shared), stand_ins: held.stand_ins, owner: held.owner })
+        let (shared, ready) = (Arc::new(shared), OnceCell::new());
+        Ok(Self { shared, ready, stand_ins: held.stand_ins, owner: held.owner })
     }
 
     pub(super) fn control(&self) -> &Control {
         &self.shared.control
     }
 
+    /// Has the guest put its walls up, before anything else that it is told.
+    pub(super) async fn raise(&self, walls: Walls) {
+        // A child that has failed is not there to hear it; its silence tells.
+        self.control().say(&ToGuest::Raise(walls), &[]).await.unwrap_or_default();
+    }
+
+    /// Waits until the walls stand, or finds out what went wrong.
+    async fn stand(&self) -> Result<(), BackendError> {
+        match self.control().hear().await {
+            Ok(Some(ToHost::Ready)) => Ok(()),
+            Ok(Some(ToHost::Failed { action, errno })) => Err(BackendError::Build {
+                action: escape_bytes(action.as_bytes()),
+                source: io::Error::from_raw_os_error(errno),
+                hint: None,
+            }),
+            Ok(Some(other)) => {
+                Err(BackendError::Guest(format!("{other:?} before it was ready")))
+            }
+            Ok(None) => Err(self.stillborn()),
+            Err(source) => Err(BackendError::System { action: "hear from the guest", source }),
+        }
+    }
+
     /// Why the guest never spoke.
-    pub(super) fn stillborn(&self) -> BackendError {
+    fn stillborn(&self) -> BackendError {
         match self.shared.newborn().failure() {
             Some(failed) => BackendError::Build {
                 hint: hint(&failed.action, &failed.source),
@@ -145,33 +172,26 @@ impl Shared {
     }
 }
 
-#[async_trait::async_trait]
-impl Sandbox for NativeSandbox {
-    async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
+impl NativeSandbox {
+    async fn start(
+        &self,
+        exec: &ExecPlan,
+        after: After,
+    ) -> Result<NativeProcess, BackendError> {
         let failed = |source| BackendError::System { action: "start a program", source };
         let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let bytes = |text: &std::ffi::OsString| text.as_encoded_bytes().to_vec();
-        let start = Start {
-            id,
-            argv: exec.argv().iter().map(bytes).collect(),
-            env: exec
-                .env()
-                .iter()
-                .map(|(name, value)| [&bytes(name), &b"="[..], &bytes(value)].concat())
-                .collect(),
-            dir: exec.dir().as_path().as_os_str().as_encoded_bytes().to_vec(),
-            terminal: exec.terminal().map(|it| (it.rows, it.columns)),
+        let (ours, theirs) = if exec.terminal().is_some() {
+            (None, Vec::new())
+        } else {
+            let (ours, theirs) = streams::pipes(exec.stdin()).map_err(failed)?;
+            (Some(ours), Vec::from(theirs))
         };
-        let piped = match exec.terminal() {
-            Some(_) => None,
-            None => Some(streams::pipes(exec.stdin()).map_err(failed)?),
-        };
-        let (ours, theirs) = match piped {
-            Some((ours, theirs)) => (Some(ours), Vec::from(theirs)),
-            None => (None, Vec::new()),
-        };
-        self.control().say(&ToGuest::Start(start), &theirs).await.map_err(failed)?;
+        // Said before the guest is ready, so that it need not be woken for it; it puts its walls
+        // up before it hears this. If it is gone, `stand` tells why.
+        let said = self.control().say(&ToGuest::Start(order(id, exec, after)), &theirs).await;
         drop(theirs);
+        self.ready.get_or_try_init(|| self.stand()).await?;
+        said.map_err(failed)?;
         match self.control().about(id).await.map_err(failed)? {
             Some(ToHost::Started { .. }) => {}
             Some(ToHost::NotStarted { stage, errno, .. }) => {
@@ -184,7 +204,34 @@ impl Sandbox for NativeSandbox {
             Some(ours) => (ours, None),
             None => streams::terminal(self.control().descriptor()).map_err(failed)?,
         };
-        Ok(Box::new(NativeProcess::new(id, Arc::clone(&self.shared), streams, terminal)))
+        Ok(NativeProcess::new(id, Arc::clone(&self.shared), streams, terminal))
+    }
+}
+
+/// What the guest is told about a program.
+fn order(id: u32, exec: &ExecPlan, after: After) -> Start {
+    let bytes = |text: &OsString| text.as_encoded_bytes().to_vec();
+    let variable = |(name, value): (&OsString, &OsString)| {
+        [&bytes(name), &b"="[..], &bytes(value)].concat()
+    };
+    Start {
+        id,
+        argv: exec.argv().iter().map(bytes).collect(),
+        env: exec.env().iter().map(variable).collect(),
+        dir: exec.dir().as_path().as_os_str().as_encoded_bytes().to_vec(),
+        terminal: exec.terminal().map(|it| (it.rows, it.columns)),
+        after,
+    }
+}
+
+#[async_trait::async_trait]
+impl Sandbox for NativeSandbox {
+    async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
+        Ok(Box::new(self.start(exec, After::Stay).await?))
+    }
+
+    async fn exec_last(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
+        Ok(Box::new(self.start(exec, After::End).await?))
     }
 
     fn usage(&self) -> Result<Usage, BackendError> {
@@ -197,7 +244,7 @@ impl Sandbox for NativeSandbox {
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         self.shared.kill().await?;
-        let Self { shared, stand_ins, owner } = *self;
+        let Self { shared, ready: _, stand_ins, owner } = *self;
         drop((shared, stand_ins, owner));
         Ok(())
     }

@@ -74,9 +74,6 @@ fn perform(
     let ended = runtime.block_on(async {
         let backends = engine::backends(wish.choice, &wish.paths, &wish.environment)?;
         let engine = engine::recording(wish.policy.clone(), backends, &wish.paths, copy)?;
-        if let Err(error) = engine.sweep().await {
-            printer.warning(&Failure::of_run(&error).what);
-        }
         let id = args.ask.name.clone().map_or_else(fresh_id, Ok)?;
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)
@@ -88,7 +85,12 @@ fn perform(
             printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
         }
         tell_place(&placed, printer);
-        attend(&engine, &placed).await
+        // What a killed run left is removed while this one is being built, not before.
+        let (ended, swept) = tokio::join!(attend(&engine, &placed), engine.sweep());
+        if let Err(error) = swept {
+            printer.warning(&Failure::of_run(&error).what);
+        }
+        ended
     });
     // A stream that nobody reads must not keep us.
     runtime.shutdown_background();

@@ -1,7 +1,7 @@
 //! What a stand-in is made of, and how it is known again.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, Metadata, OpenOptions},
     io::{self, Write as _},
     os::{
         fd::AsRawFd as _,
@@ -115,7 +115,10 @@ fn fill(mut file: File, path: &Path) -> io::Result<File> {
 
 /// Whether what is at `path` is a stand-in of ours, with nothing in it.
 pub(super) fn is_ours(path: &Path, how: How) -> bool {
-    let Ok(found) = path.symlink_metadata() else { return false };
+    path.symlink_metadata().is_ok_and(|found| looks_ours(path, how, &found))
+}
+
+fn looks_ours(path: &Path, how: How, found: &Metadata) -> bool {
     // The mask of the caller may have taken bits away.
     let mode = found.mode() & 0o7777;
     if found.is_dir() {
@@ -136,9 +139,12 @@ pub(in crate::native) fn is_one(path: &Path) -> bool {
 
 /// Removes the stand-in at `path`, if it is one.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
-    if !is_ours(path, How::absent(path)) {
+    let found = match path.symlink_metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if !looks_ours(path, How::absent(path), &found) {
         return Ok(());
     }
-    let found = path.symlink_metadata()?;
     if found.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) }
 }
