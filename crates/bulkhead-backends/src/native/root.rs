@@ -49,17 +49,20 @@ pub(super) const SETTINGS: [&str; 24] = [
 pub(super) const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Files of `/proc` that tell about the host or its kernel and that everybody may read. Those that
-/// only root may read (`kcore`, `kmsg`, `timer_list`, `slabinfo`) are closed already: nobody in a
-/// sandbox is root.
-pub(super) const HIDDEN_IN_PROC: [&str; 7] = [
+/// Files of `/proc` that tell about the host or its kernel.
+pub(super) const HIDDEN_IN_PROC: [&str; 12] = [
     "/proc/interrupts",
     "/proc/kallsyms",
+    "/proc/kcore",
     "/proc/key-users",
     "/proc/keys",
+    "/proc/kmsg",
     "/proc/latency_stats",
     "/proc/modules",
     "/proc/sched_debug",
+    "/proc/slabinfo",
+    "/proc/timer_list",
+    "/proc/timer_stats",
 ];
 
 /// Directories of `/proc` that do.
