@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct StandIns {
     paths: Vec<PathBuf>,
     /// The directories that hold them.
-    locks: Vec<(PathBuf, File)>,
+    locks: Vec<(PathBuf, Lock)>,
     record: Option<Record>,
 }
 
@@ -89,12 +89,26 @@ fn is_closed(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
+/// A directory that is locked, or about to be.
+///
+/// Dropping it unlocks it, and does not leave that to the last descriptor: a sandbox that is born
+/// meanwhile has a copy for some milliseconds, and others would take us to be still there.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Fails for no lock that could be ours.
+        flock(&self.0, FlockOperation::Unlock).unwrap_or_default();
+    }
+}
+
 /// Locks `dir` together with others who need stand-ins in it.
-fn hold(dir: &Path) -> io::Result<File> {
-    let lock = open(dir)?;
+fn hold(dir: &Path) -> io::Result<Lock> {
+    let lock = Lock(open(dir)?);
     let start = Instant::now();
     loop {
-        match flock(&lock, FlockOperation::NonBlockingLockShared) {
+        match flock(&lock.0, FlockOperation::NonBlockingLockShared) {
             Ok(()) => return Ok(lock),
             // Somebody is removing theirs, which takes microseconds.
             Err(Errno::WOULDBLOCK) if start.elapsed() < PATIENCE => std::thread::yield_now(),
@@ -121,7 +135,7 @@ fn is_alone(lock: &File) -> io::Result<bool> {
 impl Drop for StandIns {
     fn drop(&mut self) {
         // Others who have locked a directory need what is in it still, and will remove it.
-        self.locks.retain(|(_, lock)| is_alone(lock).unwrap_or_default());
+        self.locks.retain(|(_, lock)| is_alone(&lock.0).unwrap_or_default());
         let alone =
             |path: &PathBuf| self.locks.iter().any(|(dir, _)| path.parent() == Some(dir));
         for path in self.paths.drain(..).rev().filter(alone) {
@@ -181,9 +195,9 @@ pub(super) fn sweep(state: &Path) -> io::Result<Vec<String>> {
         (&mut record).take(1 << 20).read_to_end(&mut content)?;
         let paths = content.split(|it| *it == 0).filter(|it| !it.is_empty());
         for path in paths.rev().map(|bytes| path_of(bytes.to_vec())) {
-            let lock = path.parent().and_then(|dir| open(dir).ok());
+            let lock = path.parent().and_then(|dir| open(dir).ok()).map(Lock);
             // Held until it is removed: a sandbox that starts meanwhile waits, and makes its own.
-            let alone = lock.as_ref().is_some_and(|lock| is_alone(lock).unwrap_or_default());
+            let alone = lock.as_ref().is_some_and(|it| is_alone(&it.0).unwrap_or_default());
             if alone && is_ours(&path, How::absent(&path)) {
                 remove(&path)?;
                 swept.push(format!("stand-in {}", path.display()));
