@@ -5,6 +5,8 @@ mod bad_input;
 #[cfg(test)]
 mod config;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod env;
 #[cfg(test)]
 mod help;
@@ -14,6 +16,8 @@ mod host;
 mod refusals;
 #[cfg(test)]
 mod run;
+#[cfg(test)]
+mod session;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]

@@ -62,3 +62,17 @@ fn an_interrupt_is_the_programs_to_handle() {
     hear(&mut child, "caught");
     assert_eq!(child.wait().unwrap().code(), Some(9));
 }
+
+#[test]
+fn the_second_interrupt_is_a_request_to_end() {
+    let host = Host::new();
+    let script = "trap 'echo interrupted' INT; trap 'echo asked; exit 7' TERM; echo ready; \
+                  while :; do sleep 0.05; done";
+    let mut child = host.command(["run", "--", "sh", "-c", script]).spawn().unwrap();
+    hear(&mut child, "ready");
+    for answer in ["interrupted", "asked"] {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        hear(&mut child, answer);
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}

@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{Read as _, Write as _},
     os::fd::OwnedFd,
-    process::Child,
+    process::{Child, Command},
     sync::mpsc::{Receiver, channel},
     time::{Duration, Instant},
 };
@@ -18,27 +18,36 @@ use rustix::{
 
 use crate::host::{Host, within};
 
+/// Our end of a new terminal, and the other one.
+pub(crate) fn open_terminal() -> (OwnedFd, OwnedFd) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let name = ptsname(&ours, Vec::new()).unwrap();
+    let terminal = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
+    resize(&terminal, 30, 100);
+    (ours, terminal)
+}
+
 /// A person at a terminal.
-struct Person {
+pub(crate) struct Person {
     keyboard: File,
     screen: Receiver<Vec<u8>>,
-    terminal: OwnedFd,
-    child: Child,
+    pub(crate) terminal: OwnedFd,
+    pub(crate) child: Child,
     seen: String,
 }
 
 impl Person {
     fn runs(host: &Host, args: &[&str]) -> Self {
-        let ours =
-            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&ours).unwrap();
-        unlockpt(&ours).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let name = ptsname(&ours, Vec::new()).unwrap();
-        let terminal = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
-        resize(&terminal, 30, 100);
+        let (ours, terminal) = open_terminal();
+        Self::starts(ours, terminal, &mut host.command(args))
+    }
+
+    /// Starts `command` on the terminal.
+    pub(crate) fn starts(ours: OwnedFd, terminal: OwnedFd, command: &mut Command) -> Self {
         let stream = || terminal.try_clone().unwrap();
-        let mut command = host.command(args);
         command.stdin(stream()).stdout(stream()).stderr(stream()).env("TERM", "xterm");
         let child = command.spawn().unwrap();
         let keyboard = File::from(ours);
@@ -55,12 +64,17 @@ impl Person {
         Self { keyboard, screen: receiver, terminal, child, seen: String::new() }
     }
 
-    fn types(&mut self, keys: &str) {
+    pub(crate) fn types(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// All that was on the screen.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
     /// Waits until `text` is on the screen.
-    fn sees(&mut self, text: &str) {
+    pub(crate) fn sees(&mut self, text: &str) {
         let end = Instant::now() + Duration::from_secs(5);
         while !self.seen.contains(text) {
             let left = end.saturating_duration_since(Instant::now());
@@ -70,12 +84,12 @@ impl Person {
         }
     }
 
-    fn exit_code(&mut self) -> Option<i32> {
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
         within(Duration::from_secs(5), || self.child.try_wait().unwrap().is_some());
         self.child.wait().unwrap().code()
     }
 
-    fn mode(&self) -> Termios {
+    pub(crate) fn mode(&self) -> Termios {
         tcgetattr(&self.terminal).unwrap()
     }
 }
@@ -87,12 +101,12 @@ impl Drop for Person {
     }
 }
 
-fn resize(terminal: &OwnedFd, rows: u16, columns: u16) {
+pub(crate) fn resize(terminal: &OwnedFd, rows: u16, columns: u16) {
     let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     tcsetwinsize(terminal, size).unwrap();
 }
 
-fn is_raw(mode: &Termios) -> bool {
+pub(crate) fn is_raw(mode: &Termios) -> bool {
     !mode.local_modes.contains(rustix::termios::LocalModes::ICANON)
 }
 
