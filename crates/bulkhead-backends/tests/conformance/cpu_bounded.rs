@@ -16,23 +16,23 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
 
 fn room(backend: &dyn Backend) -> Result<Room<'_>, Failed> {
     let mut room = Room::new(backend)?;
-    let twentieth: Cpus = "0.05".parse()?;
-    room.spec.limits.cpus = Some(twentieth);
+    let fifth: Cpus = "0.2".parse()?;
+    room.spec.limits.cpus = Some(fifth);
     Ok(room)
 }
 
-/// Two busy processes go on until they have used 0.3 seconds of processor time, or 1.5 seconds have
-/// passed, in which they may use 0.075. Even a busy machine gives more than that to who has no
-/// limit.
+/// Four busy processes go on until they have used 0.8 seconds of processor time together, or 2
+/// seconds have passed, in which they may use 0.4. Even a busy machine gives more than that to who
+/// has no limit.
 fn uses_no_more_than_its_share(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let script = r#"
 import time
-end = time.monotonic() + 1.5
+end = time.monotonic() + 2
 children = []
-for _ in range(2):
+for _ in range(4):
     child = os.fork()
     if child == 0:
-        while time.monotonic() < end and time.process_time() < 0.15:
+        while time.monotonic() < end and time.process_time() < 0.2:
             pass
         os._exit(0)
     children.append(child)
@@ -40,7 +40,7 @@ for child in children:
     os.waitpid(child, 0)
 used = os.times()
 used = used.children_user + used.children_system
-if used > 0.2:
+if used > 0.6:
     broken(f"used {used:.2f} seconds")
 held()
 "#;
