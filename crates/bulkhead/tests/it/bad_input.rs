@@ -199,7 +199,7 @@ fn without_room_for_the_record_nothing_runs() {
         [
             with_records_on(&host, "size=4k", full),
             with_records_on(&host, "nr_inodes=2", "mkdir state"),
-            with_records_on(&host, "size=4k", "mount -o remount,ro ."),
+            with_records_on(&host, "ro", "true"),
         ]
         .concat()
     );
