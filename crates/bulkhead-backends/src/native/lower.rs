@@ -199,8 +199,9 @@ pub(super) fn walls(plan: &Plan, survey: &Survey, identity: &Identity) -> Walls 
         },
         processes: match identity {
             Identity::Mapped { .. } => None,
-            // Counted in the sandbox's own user namespace; one is the guest itself.
-            Identity::Own { .. } => limits.pids.map(u64::from),
+            // Counted in the sandbox's own user namespace; one more for the guest, which is none of
+            // the program's.
+            Identity::Own { .. } => limits.pids.map(|it| u64::from(it) + 1),
         },
         files: limits.files.map(u64::from),
     }
