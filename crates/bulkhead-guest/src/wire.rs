@@ -34,8 +34,10 @@ pub fn send(
 ) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
-    {
+    // The space is rounded up, and would take one more.
+    let fits = descriptors.len() <= MOST_DESCRIPTORS;
+    let none = descriptors.is_empty();
+    if !fits || !none && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::Error::other("too many descriptors for one frame"));
     }
     Ok(sendmsg(socket, &[IoSlice::new(frame)], &mut ancillary, SendFlags::NOSIGNAL)?)
@@ -104,7 +106,10 @@ impl Inbox {
             return Err(io::Error::other("a frame is longer than allowed"));
         }
         let Some(body) = self.bytes.get(4..4 + length) else { return Ok(None) };
-        let message = postcard::from_bytes(body).map_err(io::Error::other)?;
+        let (message, rest) = postcard::take_from_bytes(body).map_err(io::Error::other)?;
+        if !rest.is_empty() {
+            return Err(io::Error::other("a frame holds more than its message"));
+        }
         self.bytes.drain(..4 + length);
         Ok(Some(message))
     }

@@ -1,0 +1,117 @@
+//! Whatever either side can say arrives as it was said.
+
+use std::os::unix::net::UnixStream;
+
+use bulkhead_guest::{
+    protocol::{
+        After, Counted, Disk, MOST_TO_GUEST, MOST_TO_HOST, Start, Status, ToGuest, ToHost,
+    },
+    wire::{Arrived, Inbox, encode, send_all},
+};
+use bulkhead_linux::{
+    launch::Stage,
+    walls::{Syscalls, Walls},
+};
+use proptest::{
+    collection::vec,
+    option,
+    prelude::{Just, ProptestConfig, Strategy, any, prop_oneof},
+    proptest,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    vec(any::<u8>(), 0..200)
+}
+
+fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    vec(text(), 0..20)
+}
+
+fn walls() -> impl Strategy<Value = Walls> {
+    let syscalls = prop_oneof![Just(Syscalls::Standard), Just(Syscalls::Debug)];
+    let limit = || option::of(any::<u64>());
+    (texts(), syscalls, limit(), limit()).prop_map(|(writable, syscalls, processes, files)| {
+        Walls { writable, syscalls, processes, files }
+    })
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    let after = prop_oneof![Just(After::Stay), Just(After::End)];
+    let terminal = option::of(any::<(u16, u16)>());
+    (any::<u32>(), texts(), texts(), text(), terminal, after).prop_map(
+        |(id, argv, env, dir, terminal, after)| Start { id, argv, env, dir, terminal, after },
+    )
+}
+
+fn to_guest() -> impl Strategy<Value = ToGuest> {
+    prop_oneof![
+        walls().prop_map(ToGuest::Raise),
+        start().prop_map(ToGuest::Start),
+        any::<(u32, i32)>().prop_map(|(id, signal)| ToGuest::Signal { id, signal }),
+    ]
+}
+
+fn ended() -> impl Strategy<Value = ToHost> {
+    let status = prop_oneof![
+        any::<i32>().prop_map(Status::Exited),
+        any::<i32>().prop_map(Status::Signaled)
+    ];
+    let disk = prop_oneof![Just(Disk::Room), Just(Disk::Full)];
+    (any::<(u32, u64, u64)>(), status, disk).prop_map(
+        |((id, cpu_micros, largest_kib), status, disk)| {
+            let counted = Counted { cpu_micros, largest_kib };
+            ToHost::Ended { id, status, disk, counted }
+        },
+    )
+}
+
+fn to_host() -> impl Strategy<Value = ToHost> {
+    let stage = prop_oneof![
+        Just(Stage::Clone),
+        Just(Stage::Prepare),
+        Just(Stage::Dir),
+        Just(Stage::Execute)
+    ];
+    prop_oneof![
+        Just(()).prop_map(|()| ToHost::Ready),
+        (".{0,200}", any::<i32>()).prop_map(|(action, errno)| ToHost::Failed { action, errno }),
+        any::<u32>().prop_map(|id| ToHost::Started { id }),
+        (any::<(u32, i32)>(), stage).prop_map(|((id, errno), stage)| ToHost::NotStarted {
+            id,
+            stage,
+            errno
+        }),
+        ended(),
+    ]
+}
+
+/// What comes out of a stream into which `messages` are sent one after the other.
+fn arrived<T: Serialize + DeserializeOwned>(messages: &[T], most: usize) -> Vec<T> {
+    let (near, far) = UnixStream::pair().unwrap();
+    let frames: Vec<u8> = messages.iter().flat_map(|it| encode(it).unwrap()).collect();
+    let sender = std::thread::spawn(move || send_all(&near, &frames, &[]).unwrap());
+    let mut inbox = Inbox::new(most);
+    let mut got = Vec::new();
+    while inbox.fill(&far).unwrap() == Arrived::Some {
+        while let Some(message) = inbox.message().unwrap() {
+            got.push(message);
+        }
+    }
+    sender.join().unwrap();
+    got
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn what_the_host_says_arrives_as_it_was_said(messages in vec(to_guest(), 1..8)) {
+        proptest::prop_assert_eq!(arrived(&messages, MOST_TO_GUEST), messages);
+    }
+
+    #[test]
+    fn what_the_guest_says_arrives_as_it_was_said(messages in vec(to_host(), 1..8)) {
+        proptest::prop_assert_eq!(arrived(&messages, MOST_TO_HOST), messages);
+    }
+}
