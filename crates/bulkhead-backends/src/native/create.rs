@@ -9,7 +9,7 @@ use super::{
     Native,
     birth::Birth,
     control::{Control, pair},
-    identity::{Identity, Owner},
+    identity::{self, Identity, Owner, is_host_root},
     lower,
     sandbox::{Held, NativeSandbox},
     stand_in::StandIns,
@@ -76,12 +76,8 @@ impl Native {
 
 /// What would be done for `plan`, a line each.
 pub(super) fn describe(plan: &Plan) -> Result<Vec<String>, BackendError> {
-    let uid = rustix::process::getuid();
-    let identity = if uid.is_root() {
-        Identity::Mapped { outside: 0 }
-    } else {
-        Identity::Own { uid: uid.as_raw(), gid: rustix::process::getgid().as_raw() }
-    };
+    let identity =
+        if is_host_root() { Identity::Mapped { outside: 0 } } else { identity::own() };
     let survey = survey(plan)?;
     let lines = lower::first(plan, &identity).into_iter().chain(lower::rest(plan, &survey));
     Ok(lines.map(|line| line.to_string()).collect())

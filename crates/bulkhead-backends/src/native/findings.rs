@@ -9,6 +9,7 @@ use bulkhead_linux::{
 use bulkhead_spec::Guarantee;
 use rustix::process::{Uid, getuid};
 
+use super::identity::is_host_root;
 use crate::Finding;
 
 /// What was found out about this host.
@@ -24,7 +25,7 @@ pub(super) struct Host {
 
 impl Host {
     pub(super) fn probe(refused: Option<String>) -> Self {
-        let root = getuid().is_root();
+        let root = is_host_root();
         Self { root, namespaces: namespaces(getuid()), landlock: landlock::version(), refused }
     }
 }

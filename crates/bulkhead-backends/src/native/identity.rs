@@ -25,6 +25,24 @@ pub(super) enum Identity {
     },
 }
 
+/// Whether we are the root of the host, and not of a user namespace that somebody put us into: only
+/// that one may give files and processes to other users.
+pub(super) fn is_host_root() -> bool {
+    getuid().is_root()
+        && std::fs::read("/proc/self/uid_map").is_ok_and(|map| maps_everybody(&map))
+}
+
+fn maps_everybody(map: &[u8]) -> bool {
+    let mut words = map.split(u8::is_ascii_whitespace).filter(|it| !it.is_empty());
+    let first = [words.next(), words.next(), words.next()];
+    first == [Some(&b"0"[..]), Some(b"0"), Some(b"4294967295")]
+}
+
+/// Who a sandbox is that has no user of its own.
+pub(super) fn own() -> Identity {
+    Identity::Own { uid: getuid().as_raw(), gid: getgid().as_raw() }
+}
+
 /// An identity for one sandbox, and what proves that it is its own.
 #[derive(Debug)]
 pub(super) struct Owner {
@@ -35,10 +53,8 @@ pub(super) struct Owner {
 impl Owner {
     /// Takes an identity that no other sandbox has. Never the host's root.
     pub(super) fn take(runtime: &Path) -> io::Result<Self> {
-        let uid = getuid();
-        if !uid.is_root() {
-            let identity = Identity::Own { uid: uid.as_raw(), gid: getgid().as_raw() };
-            return Ok(Self { identity, _claim: None });
+        if !is_host_root() {
+            return Ok(Self { identity: own(), _claim: None });
         }
         let seed = getpid().as_raw_nonzero().get().unsigned_abs();
         let file = runtime.join("users");
@@ -66,5 +82,19 @@ impl Translations {
                 Ok(free.insert(translation(owner, outside)?))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::maps_everybody;
+
+    #[test]
+    fn only_the_whole_map_is_the_hosts() {
+        assert!(maps_everybody(b"         0          0 4294967295\n"));
+        assert!(!maps_everybody(b"         0       1000          1\n"));
+        assert!(!maps_everybody(b"         0     100000      65536\n"));
+        assert!(!maps_everybody(b"         0          0          1\n"));
+        assert!(!maps_everybody(b""));
     }
 }
