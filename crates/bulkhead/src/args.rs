@@ -19,6 +19,29 @@ pub(crate) struct Args {
     pub(crate) verb: Verb,
 }
 
+/// Run a program in a sandbox
+#[derive(Debug, Parser)]
+#[command(name = "run", bin_name = "bulkhead run", max_term_width = 100)]
+struct RunAlone {
+    #[command(flatten)]
+    args: RunArgs,
+}
+
+impl Args {
+    /// Reads the command line.
+    ///
+    /// `run` is read without the other verbs: to describe all their flags takes longer than to
+    /// read those that are there, and its start is what people wait for.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let words = || std::env::args_os().skip(1);
+        if words().next().is_some_and(|verb| verb == "run") {
+            let RunAlone { args } = RunAlone::try_parse_from(words())?;
+            return Ok(Self { verb: Verb::Run(Box::new(args)) });
+        }
+        Self::try_parse()
+    }
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {

@@ -17,7 +17,6 @@ mod wish;
 use std::process::ExitCode;
 
 use args::{Args, Verb};
-use clap::Parser as _;
 use config::Environment;
 use failure::Failure;
 use printer::Printer;
@@ -30,7 +29,7 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 fn main() -> ExitCode {
     let environment = Environment::read();
     let mut printer = Printer::new(&environment);
-    let ended = match Args::try_parse() {
+    let ended = match Args::read() {
         Ok(args) => perform(args.verb, environment, &mut printer),
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
