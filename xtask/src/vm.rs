@@ -56,9 +56,9 @@ pub(crate) enum Vm {
 /// What both ways to boot have in common.
 #[derive(Args)]
 pub(crate) struct BootArgs {
-    /// Seconds until the machine is ended, boot included.
-    #[arg(long, default_value_t = 600)]
-    timeout: u64,
+    /// Seconds until the machine is ended, boot included; 600 for a command, 1800 for the tests.
+    #[arg(long)]
+    timeout: Option<u64>,
     /// Use the host's processor; without this, instructions are translated.
     #[arg(long)]
     kvm: bool,
@@ -97,7 +97,9 @@ pub(crate) fn run(verb: Vm) -> Result<ExitCode, Trouble> {
         Vm::Build { fresh: false } => build(&ground, Reuse::IfUnchanged),
         Vm::Build { fresh: true } => build(&ground, Reuse::Never),
         Vm::Run(args) => run_one(&ground, args),
-        Vm::Test(args) => test::test(&ground, &args.only, args.boot.terms()),
+        Vm::Test(args) => {
+            test::test(&ground, &args.only, args.boot.terms(Duration::from_mins(30)))
+        }
     }
 }
 
@@ -127,10 +129,10 @@ fn at(path: &Path) -> String {
 }
 
 impl BootArgs {
-    fn terms(&self) -> Terms {
+    fn terms(&self, usual: Duration) -> Terms {
         Terms {
             engine: if self.kvm { Engine::Kvm } else { Engine::Tcg },
-            limit: Duration::from_secs(self.timeout),
+            limit: self.timeout.map_or(usual, Duration::from_secs),
         }
     }
 }
@@ -142,7 +144,7 @@ fn build(ground: &Ground, reuse: Reuse) -> Result<ExitCode, Trouble> {
 }
 
 fn run_one(ground: &Ground, args: RunArgs) -> Result<ExitCode, Trouble> {
-    let terms = args.boot.terms();
+    let terms = args.boot.terms(Duration::from_mins(10));
     let image = ready(&ground.home, Reuse::IfUnchanged)?;
     let step = Step {
         user: args.user,

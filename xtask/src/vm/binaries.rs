@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::TARGET;
-use super::trials::{Trial, What};
+use super::trials::{Pace, Trial, What};
 use crate::programs::{command, output_with_progress, run};
 use crate::trouble::Trouble;
 
@@ -21,9 +21,16 @@ pub(super) struct TestBinary {
 
 impl TestBinary {
     /// The command that runs all its tests but those with one of `except` in their name.
-    pub(super) fn command(&self, except: &[&str]) -> Vec<String> {
-        let skip = except.iter().flat_map(|part| ["--skip".to_owned(), (*part).to_owned()]);
-        [self.path.to_string_lossy().into_owned()].into_iter().chain(skip).collect()
+    pub(super) fn command(&self, pace: Pace, except: &[&str]) -> Vec<String> {
+        let mut command = vec![self.path.to_string_lossy().into_owned()];
+        match pace {
+            Pace::Together => {}
+            Pace::OneByOne => command.push("--test-threads=1".to_owned()),
+        }
+        for part in except {
+            command.extend(["--skip", part].map(str::to_owned));
+        }
+        command
     }
 
     /// What Cargo sets for a test when it runs, and what a test would ask Cargo for.
@@ -53,19 +60,17 @@ pub(super) fn build(root: &Path, trials: &[&Trial]) -> Result<Vec<TestBinary>, T
     }
     let packages: Vec<_> = trials
         .iter()
-        .filter(|it| matches!(it.what, What::TestsOfPackage))
+        .filter(|it| matches!(it.what, What::TestsOfPackage(_)))
         .map(|it| it.name)
         .collect();
     if packages.is_empty() {
         return Ok(Vec::new());
     }
     let mut cargo = command("cargo");
-    cargo.current_dir(root).args(["test", "--no-run", "--message-format", "json"]).args([
-        "--target",
-        TARGET,
-        "--target-dir",
-        "target",
-    ]);
+    cargo
+        .current_dir(root)
+        .args(["test", "--no-run", "--message-format", "json-render-diagnostics"])
+        .args(["--target", TARGET, "--target-dir", "target"]);
     for package in packages {
         cargo.args(["--package", package]);
     }

@@ -14,7 +14,7 @@ use crate::print;
 use crate::trouble::Trouble;
 
 /// The longest that one test binary or script may take.
-const STEP_LIMIT: Duration = Duration::from_mins(4);
+const STEP_LIMIT: Duration = Duration::from_mins(10);
 
 /// A trial as one user, ready to be sent.
 struct Attempt {
@@ -159,7 +159,7 @@ fn attempts_at(trial: &Trial, turn: &Turn, built: &[TestBinary], root: &Path) ->
                 limit: STEP_LIMIT,
             },
         }],
-        What::TestsOfPackage => built
+        What::TestsOfPackage(pace) => built
             .iter()
             .filter(|it| it.package == trial.name)
             .map(|it| Attempt {
@@ -169,7 +169,7 @@ fn attempts_at(trial: &Trial, turn: &Turn, built: &[TestBinary], root: &Path) ->
                     scope: turn.scope,
                     place: Place::Directory(it.directory.clone()),
                     environment: it.environment(root),
-                    command: it.command(turn.except),
+                    command: it.command(pace, turn.except),
                     limit: STEP_LIMIT,
                 },
             })

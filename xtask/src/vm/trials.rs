@@ -16,11 +16,20 @@ pub(super) struct Trial {
 /// What is tried.
 pub(super) enum What {
     /// Every test binary of the package of the trial's name.
-    TestsOfPackage,
+    TestsOfPackage(Pace),
     /// A shell script, started in the user's home with `set -eu`; it fails by failing.
     Script(&'static str),
     /// The same, with the release binary `bulkhead` installed.
     BulkheadScript(&'static str),
+}
+
+/// How many tests of a binary run at a time.
+#[derive(Clone, Copy)]
+pub(super) enum Pace {
+    /// As many as the guest has processors.
+    Together,
+    /// One, where tests hold a program to a time: the guest's processors are ten times slower.
+    OneByOne,
 }
 
 /// One way to try it.
@@ -41,10 +50,14 @@ impl Turn {
     }
 }
 
-const BOTH: &[Turn] = &[
-    Turn { user: User::Root, scope: Scope::Session, except: &[] },
-    Turn { user: User::Tester, scope: Scope::Session, except: &[] },
-];
+const AS_ROOT: Turn = Turn { user: User::Root, scope: Scope::Session, except: &[] };
+
+const AS_TESTER: Turn = Turn { user: User::Tester, scope: Scope::Session, except: &[] };
+
+const BOTH: &[Turn] = &[AS_ROOT, AS_TESTER];
+
+/// Tries what Landlock can do since Linux 6.12, and fails on less; the guest has Linux 6.1.
+const NEW_LANDLOCK: &str = "landlock::only_what_is_listed_can_be_changed";
 
 /// All trials. Those of root run first.
 pub(super) const TRIALS: &[Trial] = &[
@@ -64,14 +77,26 @@ pub(super) const TRIALS: &[Trial] = &[
         turns: BOTH,
     },
     Trial {
+        name: "bulkhead",
+        what: What::TestsOfPackage(Pace::OneByOne),
+        // What differs for root is in the backends and below, where it is tried.
+        turns: &[AS_TESTER],
+    },
+    Trial { name: "bulkhead-engine", what: What::TestsOfPackage(Pace::OneByOne), turns: BOTH },
+    Trial {
+        name: "bulkhead-backends",
+        what: What::TestsOfPackage(Pace::Together),
+        turns: BOTH,
+    },
+    Trial {
         name: "bulkhead-linux",
-        what: What::TestsOfPackage,
+        what: What::TestsOfPackage(Pace::Together),
         turns: &[
             Turn {
                 user: User::Root,
                 scope: Scope::Session,
                 // Slow, and the filter is the same whoever it filters: the other turn has them.
-                except: &["seccomp::work"],
+                except: &["seccomp::work", NEW_LANDLOCK],
             },
             Turn {
                 user: User::Tester,
@@ -79,6 +104,7 @@ pub(super) const TRIALS: &[Trial] = &[
                 except: &[
                     // Root hands something over to somebody.
                     "cgroup::tests::rights",
+                    NEW_LANDLOCK,
                     // Toolchains that would triple the size of the guest.
                     "seccomp::work::cargo_works",
                     "seccomp::work::java_works",
