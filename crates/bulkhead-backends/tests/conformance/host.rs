@@ -54,12 +54,12 @@ pub(crate) fn status(pid: Pid, name: &str) -> Result<Vec<u32>, Failed> {
     Ok(line.split_whitespace().filter_map(|it| it.parse().ok()).collect())
 }
 
-/// Waits until `condition` gives something, for ten seconds at most.
+/// Waits until `condition` gives something, for half a minute at most.
 pub(crate) fn eventually<T>(
     what: &str,
     condition: impl FnMut() -> Option<T>,
 ) -> Result<T, Failed> {
-    eventually_within(Duration::from_secs(10), condition)
+    eventually_within(Duration::from_secs(30), condition)
         .ok_or_else(|| format!("waited in vain: {what}").into())
 }
 

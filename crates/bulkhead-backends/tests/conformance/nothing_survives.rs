@@ -132,7 +132,7 @@ fn many_end_within_a_second(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let room = Room::new(backend)?;
     let token = room.token();
     let script = r#"
-for _ in range(100):
+for _ in range(60):
     daemon(signal.pause)
 say("ready")
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
