@@ -113,28 +113,6 @@ pub(super) const TRIALS: &[Trial] = &[
             },
         ],
     },
-    Trial {
-        name: "bulkhead-backends",
-        what: What::TestsOfPackage,
-        turns: &[
-            Turn {
-                user: User::Root,
-                scope: Scope::Session,
-                // What does not depend on cgroups is tried on the host.
-                except: &[
-                    "none::",
-                    "native-user::",
-                    "HostFilesHidden::",
-                    "HostTriggersProtected::",
-                    "NoNetwork::",
-                    "NoNewPrivileges::",
-                    "SyscallsFiltered::",
-                    "WorkspaceOnlyWritable::",
-                ],
-            },
-            Turn { user: User::Tester, scope: Scope::Session, except: &["none::"] },
-        ],
-    },
 ];
 
 /// The doctor finds what a fresh machine offers, and a limit that it promises ends the program.
