@@ -100,11 +100,10 @@ async fn a_grandchild_that_holds_the_output_does_not_keep_us() {
     let house = House::new();
     let mut running = house.start(sh("setsid sleep 1000 & echo ready; sleep 0.2; exit 3"));
     let processes = running.ready().await;
-    let ready = Instant::now();
     let outcome = running.end().await;
     assert_eq!(outcome.ending, Ending::Exited { code: 3 });
     assert!(processes.left().is_empty(), "{:?}", processes.left());
-    assert!(ready.elapsed() < PROMISED, "{:?}", ready.elapsed());
+    assert!(outcome.usage.wall < Duration::from_secs(100), "{:?}", outcome.usage);
 }
 
 /// Somebody who was to take the output and never does, but knows when it began to come.

@@ -43,8 +43,8 @@ async fn processor_time_is_counted_for_all_programs_together() {
 #[tokio::test]
 async fn a_program_that_waits_uses_no_processor_time() {
     let house = House::new();
-    let limit = Span(Duration::from_millis(300));
-    let ask = limited("sleep 0.6", Limits { cpu_time: Some(limit), ..Limits::default() });
+    let limit = Span(Duration::from_secs(1));
+    let ask = limited("sleep 1.2", Limits { cpu_time: Some(limit), ..Limits::default() });
     let Some(outcome) = house.held(CpuTimeBounded, ask).await else { return };
     assert_eq!(outcome.ending, Ending::Exited { code: 0 });
 }
