@@ -19,6 +19,7 @@ mod sandbox;
 mod stand_in;
 mod streams;
 mod survey;
+mod turn;
 mod watch;
 
 use std::path::PathBuf;
@@ -87,12 +88,19 @@ impl Backend for Native {
     }
 
     async fn sweep(&self) -> Result<Vec<String>, BackendError> {
+        let failed = |source| BackendError::System { action: "sweep", source };
+        // One at a time, for hundreds may start at once: sweepers look at everything there is, and
+        // try the locks of those who are just being born.
+        let Some(turn) = turn::take(&self.runtime).map_err(failed)? else {
+            return Ok(Vec::new());
+        };
         let mut swept: Vec<String> =
             self.cgroups.sweep().into_iter().map(|id| format!("cgroup of {id}")).collect();
         let stand_ins = stand_in::sweep(&self.state).map_err(|source| {
             BackendError::System { action: "remove stand-ins that were left", source }
         })?;
         swept.extend(stand_ins);
+        drop(turn);
         Ok(swept)
     }
 
