@@ -51,6 +51,13 @@ impl JsonLines {
     }
 }
 
+impl JsonLines {
+    /// Writes to `file`, wherever it is positioned; `name` is for messages.
+    pub fn over(file: File, name: &Path) -> Self {
+        Self { path: name.to_owned(), file }
+    }
+}
+
 impl Ledger for JsonLines {
     fn record(&self, sandbox: &str, event: &Event) -> Result<(), RunError> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    os::fd::{FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -25,4 +25,12 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
             Err(errno.into())
         }
     }
+}
+
+/// A copy of the open descriptor `number`: the same file at the same place, shared with whoever else
+/// writes to it.
+pub fn copy(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: it is used for one call only, which fails if nothing is open there.
+    let original = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(rustix::io::fcntl_dupfd_cloexec(original, 3)?)
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use bulkhead_backends::{Backend, Native, Places, Unwalled};
 use bulkhead_engine::{Engine, JsonLines, Ledger, RunError};
+use bulkhead_linux::inherited;
 use bulkhead_policy::Policy;
 use bulkhead_spec::Event;
 
@@ -47,16 +48,13 @@ pub(crate) fn recording(
     policy: Policy,
     backends: Vec<Box<dyn Backend>>,
     paths: &Paths,
-    copy: Option<PathBuf>,
+    copy: Option<JsonLines>,
 ) -> Result<Engine, Failure> {
     let events = paths.events().ok_or(ConfigError::Homeless)?;
     let own = JsonLines::open(&events).map_err(|error| Failure::of_run(&error))?;
     let ledger: Box<dyn Ledger> = match copy {
         None => Box::new(own),
-        Some(path) => {
-            let copy = JsonLines::open(&path).map_err(|error| Failure::of_run(&error))?;
-            Box::new(Twice { own, copy })
-        }
+        Some(copy) => Box::new(Twice { own, copy }),
     };
     Ok(Engine { policy, backends, ledger })
 }
@@ -67,22 +65,24 @@ pub(crate) fn silent(policy: Policy, backends: Vec<Box<dyn Backend>>) -> Engine 
 }
 
 /// Where a copy of the events goes: `FILE` or `fd:N`.
-pub(crate) fn copy_to(text: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn copy_to(text: &Path) -> Result<JsonLines, Failure> {
     let refused = |why: &str| {
         let what = format!("cannot write events to `{}`", shown(text));
         Failure::new(Code::Argument, what).because(why)
     };
     if let Some(number) = text.to_str().and_then(|it| it.strip_prefix("fd:")) {
-        let open =
-            number.parse::<u32>().ok().map(|it| PathBuf::from(format!("/proc/self/fd/{it}")));
-        let open = open.filter(|it| it.exists());
-        return open.ok_or_else(|| refused("there is no such open descriptor"));
+        // Not opened anew by its path: others may write to it too, and a second opening would
+        // write over what they wrote.
+        let number = number.parse::<u16>().map_err(|_| refused("that is no descriptor"))?;
+        let copy = inherited::copy(number.into())
+            .map_err(|_| refused("there is no such open descriptor"))?;
+        return Ok(JsonLines::over(copy.into(), text));
     }
     // A link in the workspace may have been laid by an earlier run.
     if text.symlink_metadata().is_ok_and(|it| it.is_symlink()) {
         return Err(refused("it is a symbolic link"));
     }
-    Ok(text.to_owned())
+    JsonLines::open(text).map_err(|error| Failure::of_run(&error))
 }
 
 /// The record, and a copy of it.

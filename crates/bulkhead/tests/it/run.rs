@@ -170,6 +170,17 @@ fn events_reach_an_open_descriptor() {
 }
 
 #[test]
+fn events_and_output_share_a_file_without_writing_over_each_other() {
+    let host = Host::new();
+    let script = "{ echo before; \"$0\" run --name shared --events fd:1 -- echo inside; echo after; } > all";
+    host.ended(&mut host.shell(script));
+    let all = fs::read_to_string(host.project().join("all")).unwrap();
+    let lines: Vec<&str> = all.lines().filter(|it| !it.starts_with('{')).collect();
+    assert_eq!(lines, ["before", "inside", "after"], "{all}");
+    assert!(all.contains("\"event\":\"asked\"") && all.contains("\"event\":\"destroyed\""));
+}
+
+#[test]
 fn without_walls_there_is_a_warning_each_time_even_if_quiet() {
     let host = Host::new();
     let cases: [&[&str]; 3] =
