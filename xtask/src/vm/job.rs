@@ -81,7 +81,7 @@ pub(super) struct Script {
 
 /// The scripts of the job: the one that the guest starts, and one for each step.
 pub(super) fn scripts(job: &Job) -> Vec<Script> {
-    let mut main = share(&job.share);
+    let mut main = prepare(&job.share);
     let mut all = Vec::new();
     for (index, step) in job.steps.iter().enumerate() {
         let name = format!("step-{index}.sh");
@@ -94,8 +94,9 @@ pub(super) fn scripts(job: &Job) -> Vec<Script> {
     all
 }
 
-/// Mounts the share where the host has it, because the paths of a build are absolute.
-fn share(share: &Path) -> Vec<String> {
+/// Mounts the share where the host has it, because the paths of a build are absolute, and gives the
+/// guest what else a machine has.
+fn prepare(share: &Path) -> Vec<String> {
     let at = quoted(&share.to_string_lossy());
     let options = recipe::SHARE_OPTIONS;
     let mut script = vec!["set -e".to_owned(), format!("mkdir -p {at}")];
@@ -110,6 +111,8 @@ fn share(share: &Path) -> Vec<String> {
     // On the guest's own disk, as if installed: not every mount can be given to a sandbox.
     let built = format!("{at}/target/{}/release/bulkhead", super::TARGET);
     script.push(format!("test ! -e {built} || install {built} /usr/local/bin"));
+    // An interface besides the loopback one, which a sandbox must not see.
+    script.push("ip link add dummy0 up type dummy".to_owned());
     script.push("set +e".to_owned());
     script
 }
@@ -264,6 +267,7 @@ chmod a+x '/'
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 share '/src/bulk head'
 mount -t tmpfs -o mode=1777 tmp '/src/bulk head'/target/tmp
 test ! -e '/src/bulk head'/target/x86_64-unknown-linux-musl/release/bulkhead || install '/src/bulk head'/target/x86_64-unknown-linux-musl/release/bulkhead /usr/local/bin
+ip link add dummy0 up type dummy
 set +e
 echo \"bulkhead-job-abc begun 0\"
 systemd-run --quiet --collect --wait --pipe --uid=tester -p PAMName=bulkhead-session /bin/sh /run/job/step-0.sh

@@ -27,6 +27,7 @@ pub(super) const PACKAGES: &[&str] = &[
     "make",
     "procps",
     "python3",
+    "python3-venv",
     "strace",
     "util-linux",
     // The shell of the first boot stage.

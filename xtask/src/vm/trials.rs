@@ -80,9 +80,18 @@ pub(super) const TRIALS: &[Trial] = &[
         name: "bulkhead",
         what: What::TestsOfPackage(Pace::OneByOne),
         // What differs for root is in the backends and below, where it is tried.
+        turns: &[Turn {
+            user: User::Tester,
+            scope: Scope::Session,
+            // Toolchains that would triple the size of the guest.
+            except: &["work::build::rust", "work::managed::java", "node"],
+        }],
+    },
+    Trial {
+        name: "bulkhead-engine",
+        what: What::TestsOfPackage(Pace::OneByOne),
         turns: &[AS_TESTER],
     },
-    Trial { name: "bulkhead-engine", what: What::TestsOfPackage(Pace::OneByOne), turns: BOTH },
     Trial {
         name: "bulkhead-backends",
         what: What::TestsOfPackage(Pace::Together),
