@@ -42,7 +42,7 @@ pub(crate) async fn supervise(
     let output =
         Pumps::start(streams, Ends { stdin, stdout, stderr, keep }, plan.limits().output);
     let handle: Arc<dyn ProcessHandle> = process.handle().into();
-    let passed = AtomicI32::new(0);
+    let passed = Passed::default();
 
     let stopped = tokio::select! {
         ending = process.wait() => {
@@ -136,11 +136,11 @@ fn patience(ending: &Ending) -> Patience {
 }
 
 /// A program that died of a signal which its caller sent was cancelled.
-fn own_signal(ending: Ending, passed: &AtomicI32) -> Ending {
+fn own_signal(ending: Ending, passed: &Passed) -> Ending {
     if let Ending::Signaled { signal } = ending
-        && signal == passed.load(Ordering::Relaxed)
+        && signal == passed.last.load(Ordering::Relaxed)
     {
-        return Ending::Canceled { signal };
+        return Ending::Canceled { signal: passed.first.load(Ordering::Relaxed) };
     }
     ending
 }
@@ -185,22 +185,40 @@ async fn cpu_time_used(sandbox: &dyn Sandbox, plan: &Plan) -> Result<Span, RunEr
     }
 }
 
-/// Does what the caller says until the caller says to end it; returns the last signal.
+/// The signals that were passed on: what the caller first said is what the run is known by, whatever
+/// it took after that.
+#[derive(Default)]
+struct Passed {
+    first: AtomicI32,
+    last: AtomicI32,
+}
+
+impl Passed {
+    fn note(&self, signal: Signal) {
+        let signal = signal.as_raw();
+        self.last.store(signal, Ordering::Relaxed);
+        if self.first.load(Ordering::Relaxed) == 0 {
+            self.first.store(signal, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Does what the caller says until the caller says to end it; returns the first signal.
 async fn obey(
     control: &mut mpsc::UnboundedReceiver<Control>,
     handle: &dyn ProcessHandle,
-    passed: &AtomicI32,
+    passed: &Passed,
 ) -> i32 {
     while let Some(control) = control.recv().await {
         let done = match control {
             Control::Signal(signal) => {
-                passed.store(signal.as_raw(), Ordering::Relaxed);
+                passed.note(signal);
                 handle.signal(signal).await
             }
             Control::Resize(terminal) => handle.resize(terminal).await,
             Control::Kill => {
-                let last = passed.load(Ordering::Relaxed);
-                return if last == 0 { Signal::KILL.as_raw() } else { last };
+                let first = passed.first.load(Ordering::Relaxed);
+                return if first == 0 { Signal::KILL.as_raw() } else { first };
             }
         };
         if let Err(error) = done {

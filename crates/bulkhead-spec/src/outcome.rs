@@ -71,7 +71,7 @@ pub enum Ending {
     },
     /// The caller stopped it.
     Canceled {
-        /// The signal that asked it to stop last.
+        /// The signal that first asked it to stop.
         signal: i32,
     },
     /// The sandbox went away under it; how is not known.
