@@ -212,8 +212,3 @@ impl Drop for Newborn {
 pub fn map_line(inside: u32, outside: u32) -> CString {
     CString::new(format!("{inside} {outside} 1")).unwrap_or_default()
 }
-
-/// The number of a descriptor, for a step.
-pub fn raw(fd: &OwnedFd) -> RawFd {
-    fd.as_raw_fd()
-}

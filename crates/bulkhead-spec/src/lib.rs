@@ -38,6 +38,4 @@ pub use limits::Limits;
 pub use outcome::{Ending, Outcome, Stream, Usage};
 pub use paths::{GuestPath, HostPath, InvalidPath};
 pub use secret::Secret;
-pub use spec::{
-    Access, EnvFiles, InvalidName, Mount, Network, Root, Spec, Syscalls, Walls, Workspace,
-};
+pub use spec::{Access, EnvFiles, Mount, Network, Root, Spec, Syscalls, Walls, Workspace};

@@ -131,8 +131,3 @@ pub enum Walls {
     /// The caller said by name that no wall is wanted.
     Waived,
 }
-
-/// A name that cannot be a variable's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` cannot be the name of a variable", crate::escape(.0))]
-pub struct InvalidName(pub String);
