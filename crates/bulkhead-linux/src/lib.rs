@@ -10,6 +10,7 @@
 pub mod birth;
 pub mod cgroup;
 mod clone;
+pub mod doors;
 pub mod identity;
 pub mod inherited;
 pub mod landlock;
@@ -18,6 +19,7 @@ pub mod memfd;
 pub mod mounts;
 mod orphan;
 pub mod reap;
+mod routes;
 pub mod seccomp;
 pub mod steps;
 mod sys;

@@ -22,7 +22,10 @@ use std::{
     os::fd::RawFd,
 };
 
-use crate::mounts::{Attributes, Inode};
+use crate::{
+    doors::Door,
+    mounts::{Attributes, Inode},
+};
 
 pub(crate) use apply::{Trees, apply};
 
@@ -133,6 +136,14 @@ pub enum Step {
     Hostname(CString),
     /// Leave the host's network for an empty one, with loopback switched on.
     OwnNetwork,
+    /// Make every address one of this network's own, open these doors in it, and send them to the
+    /// parent.
+    Doors {
+        /// Which.
+        doors: Box<[Door]>,
+        /// The socket on which the parent takes them.
+        to: RawFd,
+    },
     /// Make what is mounted at `target` read-only.
     Seal {
         /// Where.
@@ -231,6 +242,10 @@ impl fmt::Display for Step {
             Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{target}`"),
             Self::Hostname(name) => write!(out, "name the machine `{}`", text(name)),
             Self::OwnNetwork => out.write_str("make a network with loopback alone"),
+            Self::Doors { doors, .. } => {
+                write!(out, "own every address and open doors at")?;
+                doors.iter().try_for_each(|door| write!(out, " {door}"))
+            }
             Self::Seal { target } => write!(out, "make `{}` read-only", text(target)),
             Self::Enter => out.write_str("enter the new root and leave the host's tree"),
             Self::Capabilities => out.write_str("drop all capabilities"),

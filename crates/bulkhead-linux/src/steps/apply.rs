@@ -21,8 +21,10 @@ use rustix::{
 
 use super::{Groups, Kind, Place, Step, Way};
 use crate::{
+    doors,
     mounts::{Attributes, detached, restrict, restrict_alone},
     orphan::await_readable,
+    routes::own_every_address,
     sys,
     walls::{drop_bounding, lock_securebits},
 };
@@ -98,6 +100,9 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
         Step::Mount { kind, target } => kernel_mount(*kind, target),
         Step::Hostname(name) => rustix::system::sethostname(name.to_bytes()),
         Step::OwnNetwork => own_network(),
+        Step::Doors { doors, to } => {
+            own_every_address().and_then(|()| doors::open(doors, borrow(*to)))
+        }
         Step::Seal { target } => {
             let mounted = open_below(target, OFlags::PATH | OFlags::DIRECTORY)?;
             restrict_alone(mounted.as_fd(), Attributes::ReadOnly)

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod birth;
 #[cfg(test)]
+mod doors;
+#[cfg(test)]
 mod identity;
 #[cfg(test)]
 mod inherited;

@@ -102,13 +102,15 @@ pub(super) struct Room {
 impl Room {
     /// A sandbox with these steps among others.
     pub(super) fn with(steps: Vec<Step>) -> Self {
-        let last = [
-            Step::Hostname(c"room".to_owned()),
-            Step::OwnNetwork,
-            Step::Enter,
-            Step::Capabilities,
-        ];
-        Self::bear(first().into_iter().chain(steps).chain(last).collect(), guest())
+        Self::networked(steps, None)
+    }
+
+    /// A sandbox with these steps among others, and one in its own network.
+    pub(super) fn networked(steps: Vec<Step>, step: Option<Step>) -> Self {
+        let network = [Step::Hostname(c"room".to_owned()), Step::OwnNetwork];
+        let last = [Step::Enter, Step::Capabilities];
+        let steps = first().into_iter().chain(steps).chain(network).chain(step).chain(last);
+        Self::bear(steps.collect(), guest())
     }
 
     /// A child that does these steps alone.
