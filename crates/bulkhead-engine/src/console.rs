@@ -7,6 +7,8 @@ use tokio::{
     sync::mpsc,
 };
 
+use crate::pump::{Ends, Sink};
+
 /// The caller's side of a running program.
 pub struct Console {
     /// What the program reads; nothing if `None`.
@@ -33,6 +35,14 @@ pub enum Control {
 }
 
 impl Console {
+    /// The streams, and what comes besides them.
+    pub(crate) fn split(self) -> (Ends, mpsc::UnboundedReceiver<Control>) {
+        let Self { stdin, stdout, stderr, keep, control } = self;
+        let sink = |it| Box::new(it) as Box<dyn Sink>;
+        let ends = Ends { stdin, stdout: stdout.map(sink), stderr: stderr.map(sink), keep };
+        (ends, control)
+    }
+
     /// A console that keeps up to `keep` bytes of each stream and passes nothing on.
     ///
     /// The sender interrupts the program; dropping it means that nobody will.

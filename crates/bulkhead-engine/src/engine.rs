@@ -1,6 +1,6 @@
 //! Runs one program in one sandbox.
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use bulkhead_backends::{Backend, Sandbox};
 use bulkhead_policy::{ExecPlan, Plan, Policy};
@@ -9,7 +9,7 @@ use bulkhead_spec::{Event, Exec, Guarantees, Outcome, Spec, escape_bytes};
 use crate::{
     Console, Ledger, RunError,
     place::place,
-    supervise::{Ended, is_limit, supervise},
+    supervise::{Ended, Extent, Running, is_limit, supervise},
 };
 
 /// Everything needed to run programs; built once at start, shared by every front door.
@@ -19,7 +19,7 @@ pub struct Engine {
     /// Where they can be built, the preferred first.
     pub backends: Vec<Box<dyn Backend>>,
     /// Where it is written down.
-    pub ledger: Box<dyn Ledger>,
+    pub ledger: Arc<dyn Ledger>,
 }
 
 /// A run that was decided and has its place, and is not begun.
@@ -38,14 +38,57 @@ pub struct Placed<'a> {
     pub missing: Guarantees,
 }
 
+/// A room that was decided and has its place.
+pub(crate) struct Sited<'a> {
+    pub(crate) plan: Plan,
+    pub(crate) backend: &'a dyn Backend,
+    pub(crate) upheld: Guarantees,
+    pub(crate) missing: Guarantees,
+}
+
 impl Engine {
     /// Decides what `spec` and `exec` get and who builds it. Builds nothing.
     pub fn place(&self, id: &str, spec: Spec, exec: Exec) -> Result<Placed<'_>, RunError> {
         let plan = bulkhead_policy::resolve(spec, &self.policy)?;
         let exec = plan.admit(exec)?;
-        let (backend, settled, upheld) = place(&plan, &self.backends)?;
-        let (plan, missing) = (settled.plan, settled.missing);
+        let Sited { plan, backend, upheld, missing } = self.site(&plan)?;
         Ok(Placed { id: id.to_owned(), plan, exec, backend, upheld, missing })
+    }
+
+    fn site(&self, plan: &Plan) -> Result<Sited<'_>, RunError> {
+        let (backend, settled, upheld) = place(plan, &self.backends)?;
+        Ok(Sited { plan: settled.plan, backend, upheld, missing: settled.missing })
+    }
+
+    /// Decides what a room of `spec` gets and who builds it, on record.
+    pub(crate) fn settle(&self, id: &str, spec: Spec) -> Result<Sited<'_>, RunError> {
+        let decided = bulkhead_policy::resolve(spec, &self.policy).map_err(RunError::from);
+        let sited = decided.and_then(|plan| self.site(&plan));
+        match sited {
+            Ok(sited) => {
+                let missing = &sited.missing;
+                self.note_decision(id, &sited.plan, sited.backend, missing)?;
+                Ok(sited)
+            }
+            Err(error) => Err(self.note_denial(id, error)?),
+        }
+    }
+
+    fn note_decision(
+        &self,
+        id: &str,
+        plan: &Plan,
+        backend: &dyn Backend,
+        missing: &Guarantees,
+    ) -> Result<(), RunError> {
+        self.ledger.record(id, &Event::Planned { require: plan.require().clone() })?;
+        let (backend, missing) = (backend.name(), missing.clone());
+        self.ledger.record(id, &Event::Placed { backend, missing })
+    }
+
+    fn note_denial(&self, id: &str, error: RunError) -> Result<RunError, RunError> {
+        self.ledger.record(id, &Event::Denied { reason: describe(&error) })?;
+        Ok(error)
     }
 
     /// Like [`Engine::place`], with a record of what was asked and decided.
@@ -55,17 +98,10 @@ impl Engine {
         self.ledger.record(id, &Event::Asked { argv, workspace })?;
         match self.place(id, spec, exec) {
             Ok(placed) => {
-                let require = placed.plan.require().clone();
-                self.ledger.record(id, &Event::Planned { require })?;
-                let (backend, missing) = (placed.backend.name(), placed.missing.clone());
-                self.ledger.record(id, &Event::Placed { backend, missing })?;
+                self.note_decision(id, &placed.plan, placed.backend, &placed.missing)?;
                 Ok(placed)
             }
-            Err(error) => {
-                let reason = describe(&error);
-                self.ledger.record(id, &Event::Denied { reason })?;
-                Err(error)
-            }
+            Err(error) => Err(self.note_denial(id, error)?),
         }
     }
 
@@ -122,7 +158,9 @@ impl Engine {
     ) -> Result<Ended, RunError> {
         let process = sandbox.exec_last(exec).await?;
         self.ledger.record(id, &Event::Started)?;
-        supervise(sandbox, process, plan, exec, console).await
+        let running = Running { sandbox, process, plan, exec, extent: Extent::Sandbox };
+        let (ends, control) = console.split();
+        supervise(running, ends, control).await
     }
 
     /// Removes what a killed Bulkhead left on this host.

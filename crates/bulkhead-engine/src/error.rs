@@ -21,6 +21,9 @@ pub enum RunError {
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
+    /// The room was destroyed.
+    #[error("the room is gone")]
+    Gone,
     /// What happens could not be recorded, so nothing may happen.
     #[error("could not write the record of this run to `{path}`")]
     Ledger {
@@ -43,6 +46,8 @@ pub enum ErrorKind {
     NotFound,
     /// The program cannot be run.
     NotExecutable,
+    /// The room is no longer there.
+    Gone,
     /// We, or the host, must be mended.
     Internal,
 }
@@ -55,6 +60,7 @@ impl RunError {
             Self::Unplaced { .. } => ErrorKind::Unavailable,
             Self::Backend(BackendError::NotFound { .. }) => ErrorKind::NotFound,
             Self::Backend(BackendError::NotExecutable { .. }) => ErrorKind::NotExecutable,
+            Self::Gone => ErrorKind::Gone,
             Self::Backend(_) | Self::Ledger { .. } => ErrorKind::Internal,
         }
     }
@@ -64,7 +70,10 @@ impl RunError {
         match self.kind() {
             ErrorKind::NotFound => 127,
             ErrorKind::NotExecutable => 126,
-            ErrorKind::Denied | ErrorKind::Unavailable | ErrorKind::Internal => 125,
+            ErrorKind::Denied
+            | ErrorKind::Unavailable
+            | ErrorKind::Gone
+            | ErrorKind::Internal => 125,
         }
     }
 }

@@ -13,6 +13,7 @@ mod error;
 mod ledger;
 mod place;
 mod pump;
+pub mod room;
 mod supervise;
 
 pub use console::{Console, Control};

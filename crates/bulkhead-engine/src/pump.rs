@@ -5,6 +5,7 @@
 
 use std::{
     collections::VecDeque,
+    io,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -29,6 +30,21 @@ const BRIEFLY: Duration = Duration::from_millis(250);
 type Reader = Box<dyn AsyncRead + Send + Unpin>;
 type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
+/// Where one stream of a program is passed on to.
+#[async_trait::async_trait]
+pub(crate) trait Sink: Send {
+    /// Takes all of `bytes`, when there is room for them. An error says that nobody listens.
+    async fn take(&mut self, bytes: &[u8]) -> io::Result<()>;
+}
+
+#[async_trait::async_trait]
+impl Sink for Writer {
+    async fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes).await?;
+        self.flush().await
+    }
+}
+
 /// The streams of one program, on their way. Dropping it lets go of both ends of each.
 pub(crate) struct Pumps {
     input: JoinSet<()>,
@@ -49,8 +65,8 @@ struct Meter {
 /// The caller's ends of the streams, and how much to keep of each.
 pub(crate) struct Ends {
     pub(crate) stdin: Option<Reader>,
-    pub(crate) stdout: Option<Writer>,
-    pub(crate) stderr: Option<Writer>,
+    pub(crate) stdout: Option<Box<dyn Sink>>,
+    pub(crate) stderr: Option<Box<dyn Sink>>,
     pub(crate) keep: Bytes,
 }
 
@@ -130,7 +146,7 @@ async fn feed(mut from: Reader, mut to: Writer) {
 /// waits with the rest until it is stopped.
 async fn carry(
     mut from: Reader,
-    mut to: Option<Writer>,
+    mut to: Option<Box<dyn Sink>>,
     kept: Arc<Mutex<Kept>>,
     meter: Arc<Meter>,
 ) -> Reader {
@@ -140,15 +156,11 @@ async fn carry(
         let room = meter.add(count);
         let bytes = chunk.get(..room).unwrap_or_default();
         kept.lock().unwrap_or_else(PoisonError::into_inner).add(bytes);
-        if let Some(writer) = &mut to {
-            let written = async {
-                writer.write_all(bytes).await?;
-                writer.flush().await
-            };
-            if written.await.is_err() {
-                // Nobody listens any more: closing our end tells the program so (SIGPIPE).
-                return Box::new(tokio::io::empty());
-            }
+        if let Some(sink) = &mut to
+            && sink.take(bytes).await.is_err()
+        {
+            // Nobody listens any more: closing our end tells the program so (SIGPIPE).
+            return Box::new(tokio::io::empty());
         }
         if room < count {
             break;

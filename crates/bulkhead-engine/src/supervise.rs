@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use tokio::{sync::mpsc, time};
 
 use crate::{
-    Console, Control, RunError,
+    Control, RunError,
     pump::{Ends, Patience, Pumps},
 };
 
@@ -27,20 +27,35 @@ pub(crate) struct Ended {
     output: Pumps,
 }
 
+/// What ends with a program that is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Every program of the sandbox: it was there for this one.
+    Sandbox,
+    /// The program and its process group: the others have callers of their own.
+    Program,
+}
+
+/// A program that just started, and what it runs under.
+pub(crate) struct Running<'a> {
+    pub(crate) sandbox: &'a dyn Sandbox,
+    pub(crate) process: Box<dyn Process>,
+    pub(crate) plan: &'a Plan,
+    pub(crate) exec: &'a ExecPlan,
+    pub(crate) extent: Extent,
+}
+
 /// Runs the program to its end, to a limit, or until the caller has had enough.
 pub(crate) async fn supervise(
-    sandbox: &dyn Sandbox,
-    mut process: Box<dyn Process>,
-    plan: &Plan,
-    exec: &ExecPlan,
-    console: Console,
+    running: Running<'_>,
+    ends: Ends,
+    mut control: mpsc::UnboundedReceiver<Control>,
 ) -> Result<Ended, RunError> {
+    let Running { sandbox, mut process, plan, exec, extent } = running;
     let streams = process
         .take_streams()
         .ok_or_else(|| BackendError::Guest("a program came without its streams".to_owned()))?;
-    let Console { stdin, stdout, stderr, keep, mut control } = console;
-    let output =
-        Pumps::start(streams, Ends { stdin, stdout, stderr, keep }, plan.limits().output);
+    let output = Pumps::start(streams, ends, plan.limits().output);
     let handle: Arc<dyn ProcessHandle> = process.handle().into();
     let passed = Passed::default();
 
@@ -53,7 +68,18 @@ pub(crate) async fn supervise(
         signal = obey(&mut control, &*handle, &passed) => Ok(Ending::Canceled { signal }),
     };
     let ending = stopped?;
-    stop(sandbox, &mut *process, &*handle, grace(&ending, exec)).await?;
+    if !warned(&mut *process, &*handle, grace(&ending, exec)).await? {
+        match extent {
+            Extent::Sandbox => {}
+            Extent::Program => {
+                handle.signal(Signal::KILL).await?;
+                process.wait().await?;
+            }
+        }
+    }
+    if extent == Extent::Sandbox {
+        sandbox.kill().await?;
+    }
     Ok(Ended { ending, output })
 }
 
@@ -62,7 +88,18 @@ impl Ended {
     ///
     /// To be called after the sandbox is gone: a straggler might hold the output open.
     pub(crate) async fn finish(self) -> (Ending, [Stream; 2]) {
-        let (streams, exceeded) = self.output.finish(patience(&self.ending)).await;
+        let patience = patience(&self.ending);
+        self.within(patience).await
+    }
+
+    /// The same where the sandbox stays: what the program left running may hold its output open for
+    /// as long as it likes.
+    pub(crate) async fn finish_in_room(self) -> (Ending, [Stream; 2]) {
+        self.within(Patience::Brief).await
+    }
+
+    async fn within(self, patience: Patience) -> (Ending, [Stream; 2]) {
+        let (streams, exceeded) = self.output.finish(patience).await;
         let ending = match (self.ending, exceeded) {
             // It ended before it could be stopped for what it had said.
             (Ending::Exited { .. } | Ending::Signaled { .. }, Some(limit)) => {
@@ -74,20 +111,17 @@ impl Ended {
     }
 }
 
-/// Ends the program: with a word of warning if it has time to tidy up, then for good.
-async fn stop(
-    sandbox: &dyn Sandbox,
+/// Asks the program to stop if it has time to tidy up; says whether it did.
+async fn warned(
     process: &mut dyn Process,
     handle: &dyn ProcessHandle,
     grace: Duration,
-) -> Result<(), RunError> {
-    if !grace.is_zero() {
-        handle.signal(Signal::TERM).await?;
-        if time::timeout(grace, process.wait()).await.is_ok() {
-            return Ok(sandbox.kill().await?);
-        }
+) -> Result<bool, RunError> {
+    if grace.is_zero() {
+        return Ok(false);
     }
-    Ok(sandbox.kill().await?)
+    handle.signal(Signal::TERM).await?;
+    Ok(time::timeout(grace, process.wait()).await.is_ok())
 }
 
 /// Only a deadline leaves time to tidy up: whoever floods or cancels has had theirs.

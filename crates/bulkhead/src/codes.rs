@@ -31,13 +31,15 @@ pub(crate) enum Code {
     Build,
     /// The record could not be written.
     Record,
+    /// A room is not there, or not in a state for this.
+    Room,
     /// The system refused something that it usually grants.
     System,
 }
 
 impl Code {
     /// All of them, by number.
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::ConfigFile,
         Self::UnknownKey,
         Self::BadValue,
@@ -52,6 +54,7 @@ impl Code {
         Self::WorkDir,
         Self::Build,
         Self::Record,
+        Self::Room,
         Self::System,
     ];
 
@@ -72,6 +75,7 @@ impl Code {
             Self::WorkDir => "BH-E032",
             Self::Build => "BH-E040",
             Self::Record => "BH-E050",
+            Self::Room => "BH-E060",
             Self::System => "BH-E090",
         }
     }
@@ -93,6 +97,7 @@ impl Code {
             Self::WorkDir => include_str!("codes/BH-E032.md"),
             Self::Build => include_str!("codes/BH-E040.md"),
             Self::Record => include_str!("codes/BH-E050.md"),
+            Self::Room => include_str!("codes/BH-E060.md"),
             Self::System => include_str!("codes/BH-E090.md"),
         }
     }

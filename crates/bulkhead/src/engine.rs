@@ -1,6 +1,9 @@
 //! Puts the engine together: rules, backends and the record.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use bulkhead_backends::{Backend, Native, Places, Unwalled};
 use bulkhead_engine::{Engine, JsonLines, Ledger, RunError};
@@ -52,16 +55,16 @@ pub(crate) fn recording(
 ) -> Result<Engine, Failure> {
     let events = paths.events().ok_or(ConfigError::Homeless)?;
     let own = JsonLines::open(&events).map_err(|error| Failure::of_run(&error))?;
-    let ledger: Box<dyn Ledger> = match copy {
-        None => Box::new(own),
-        Some(copy) => Box::new(Twice { own, copy }),
+    let ledger: Arc<dyn Ledger> = match copy {
+        None => Arc::new(own),
+        Some(copy) => Arc::new(Twice { own, copy }),
     };
     Ok(Engine { policy, backends, ledger })
 }
 
 /// An engine that only answers questions.
 pub(crate) fn silent(policy: Policy, backends: Vec<Box<dyn Backend>>) -> Engine {
-    Engine { policy, backends, ledger: Box::new(Nowhere) }
+    Engine { policy, backends, ledger: Arc::new(Nowhere) }
 }
 
 /// Where a copy of the events goes: `FILE` or `fd:N`.

@@ -49,7 +49,7 @@ pub(crate) fn native(dir: &Path) -> Box<dyn Backend> {
 /// An engine that builds with `backends` and records below `dir`.
 pub(crate) fn engine(dir: &Path, policy: Policy, backends: Vec<Box<dyn Backend>>) -> Engine {
     let ledger = JsonLines::open(&dir.join("ledger")).unwrap();
-    Engine { policy, backends, ledger: Box::new(ledger) }
+    Engine { policy, backends, ledger: Arc::new(ledger) }
 }
 
 /// A name that no other sandbox of this host has.

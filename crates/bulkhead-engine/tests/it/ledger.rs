@@ -1,6 +1,6 @@
 //! What is written down.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use bulkhead_engine::{JsonLines, Ledger, RunError};
 use bulkhead_policy::Policy;
@@ -18,7 +18,7 @@ async fn recorded(ask: Ask) -> String {
     match house.run(ask).await {
         Ok(_) | Err(RunError::Denied(_) | RunError::Unplaced { .. } | RunError::Backend(_)) => {
         }
-        Err(error @ RunError::Ledger { .. }) => panic!("{error}"),
+        Err(error @ (RunError::Gone | RunError::Ledger { .. })) => panic!("{error}"),
     }
     house.ledger()
 }
@@ -92,7 +92,7 @@ async fn what_cannot_be_recorded_for_want_of_space_is_not_run() {
     let house = House::build(|dir| bulkhead_engine::Engine {
         policy: Policy::default(),
         backends: vec![native(dir)],
-        ledger: Box::new(JsonLines::open(full).unwrap()),
+        ledger: Arc::new(JsonLines::open(full).unwrap()),
     });
     let error = is_refused(&house).await;
     assert_eq!(error.to_string(), "could not write the record of this run to `/dev/full`");
@@ -137,7 +137,7 @@ async fn a_record_that_fails_midway_leaves_nothing_behind() {
         let house = House::build(|dir| bulkhead_engine::Engine {
             policy: Policy::default(),
             backends: vec![native(dir)],
-            ledger: Box::new(Failing { left: Mutex::new(events) }),
+            ledger: Arc::new(Failing { left: Mutex::new(events) }),
         });
         let work = house.workspace();
         let before = listing(&work);

@@ -34,6 +34,8 @@ mod placing;
 #[cfg(test)]
 mod role;
 #[cfg(test)]
+mod room;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod traces;
