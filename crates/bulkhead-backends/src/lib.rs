@@ -9,8 +9,11 @@
 
 mod error;
 mod finding;
+mod identity;
 mod native;
 mod none;
+mod turn;
+mod workspace;
 
 use bulkhead_policy::{ExecPlan, Plan};
 use bulkhead_spec::{Ending, Guarantees, Terminal, Usage};

@@ -10,16 +10,12 @@ mod birth;
 mod control;
 mod create;
 mod findings;
-mod identity;
 mod lower;
 mod process;
-mod protect;
 mod root;
 mod sandbox;
-mod stand_in;
 mod streams;
 mod survey;
-mod turn;
 mod watch;
 
 use std::path::PathBuf;
@@ -28,7 +24,7 @@ use bulkhead_linux::cgroup::{Cgroups, Delegation};
 use bulkhead_policy::Plan;
 
 use self::findings::Host;
-use crate::{Backend, BackendError, Finding, Sandbox};
+use crate::{Backend, BackendError, Finding, Sandbox, turn, workspace::stand_in};
 
 /// Builds sandboxes from the kernel's own parts.
 #[derive(Debug)]

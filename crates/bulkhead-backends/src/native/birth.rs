@@ -23,13 +23,15 @@ use rustix::net::{
 use self::trees::Trees;
 use super::{
     create::built,
-    identity::{INSIDE, Identity},
     lower::{self, Line},
 };
-use crate::BackendError;
+use crate::{
+    BackendError,
+    identity::{INSIDE, Identity},
+};
 
 /// The guest, as the build made it.
-static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bulkhead-guest"));
+pub(crate) static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bulkhead-guest"));
 
 /// A child that is being born.
 pub(super) struct Birth {

@@ -9,13 +9,15 @@ use super::{
     Native,
     birth::Birth,
     control::{Control, pair},
-    identity::{self, Identity, Owner, is_host_root},
     lower,
     sandbox::{Held, NativeSandbox},
-    stand_in::StandIns,
     survey::survey,
 };
-use crate::BackendError;
+use crate::{
+    BackendError,
+    identity::{self, Identity, Owner, is_host_root},
+    workspace::stand_in::StandIns,
+};
 
 /// Builds the sandbox; the first program waits until its walls stand.
 ///

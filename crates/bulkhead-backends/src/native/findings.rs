@@ -9,8 +9,7 @@ use bulkhead_linux::{
 use bulkhead_spec::Guarantee;
 use rustix::process::{Uid, getuid};
 
-use super::identity::is_host_root;
-use crate::Finding;
+use crate::{Finding, identity::is_host_root};
 
 /// What was found out about this host.
 #[derive(Debug)]

@@ -16,9 +16,12 @@ use bulkhead_spec::{self as spec, escape_bytes};
 
 use self::paths::Steps;
 use super::{
-    identity::{INSIDE, Identity},
     root,
-    survey::{Entry, Share, Survey},
+    survey::{Entry, Survey},
+};
+use crate::{
+    identity::{INSIDE, Identity},
+    workspace::share::Share,
 };
 
 /// Room for the directories of the sandbox itself, on top of what the plan allows.

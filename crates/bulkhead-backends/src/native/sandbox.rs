@@ -20,13 +20,11 @@ use tokio::{io::unix::AsyncFd, sync::OnceCell, time::timeout};
 
 use super::{
     control::Control,
-    identity::Owner,
     process::{NativeProcess, not_started},
-    stand_in::StandIns,
     streams,
     watch::watch,
 };
-use crate::{BackendError, Process, Sandbox};
+use crate::{BackendError, Process, Sandbox, identity::Owner, workspace::stand_in::StandIns};
 
 /// How long the kernel may take to end a sandbox before we say that it is stuck.
 const STUCK: Duration = Duration::from_secs(10);

@@ -4,22 +4,24 @@
 //! built from exactly those, whatever the paths say by then.
 
 use std::{
-    ffi::{CString, OsString},
+    ffi::OsString,
     io,
-    os::unix::ffi::{OsStrExt as _, OsStringExt as _},
     path::{Path, PathBuf},
 };
 
-use bulkhead_linux::mounts::{Looked, look};
+use bulkhead_linux::mounts::Looked;
 use bulkhead_policy::Plan;
-use bulkhead_spec::{Access, EnvFiles, Root, Workspace, escape_bytes};
+use bulkhead_spec::{Access, Root};
 use rustix::fs::FileType;
 
-use super::{
-    protect::{self, Protection},
-    root,
+use super::root;
+use crate::{
+    BackendError,
+    workspace::{
+        protect::{self, Protection},
+        share::{Share, looked, share},
+    },
 };
-use crate::BackendError;
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,15 +47,6 @@ pub(super) enum Entry {
     Is { path: PathBuf, looked: Looked },
     /// A symbolic link.
     Link { path: PathBuf, to: OsString },
-}
-
-/// One thing that the plan shares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Share {
-    pub(super) from: PathBuf,
-    pub(super) to: PathBuf,
-    pub(super) access: Access,
-    pub(super) looked: Looked,
 }
 
 /// Looks at everything that `plan` touches.
@@ -110,48 +103,4 @@ fn entry(path: PathBuf) -> io::Result<Entry> {
         return Ok(Entry::Link { path, to });
     }
     Ok(Entry::Is { path, looked })
-}
-
-pub(super) fn looked(path: &Path) -> io::Result<Looked> {
-    let text = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
-    look(&text)
-}
-
-/// One thing to be shared, by its real path.
-pub(super) fn share(from: &Path, to: &Path, access: Access) -> Result<Share, BackendError> {
-    let refused = |why: String| BackendError::Share {
-        path: escape_bytes(from.as_os_str().as_bytes()),
-        why,
-    };
-    let found = looked(from).map_err(|error| refused(error.to_string()))?;
-    match found.kind {
-        FileType::Directory | FileType::RegularFile => {}
-        FileType::Symlink => {
-            return Err(refused("it is a symbolic link; name what it leads to".to_owned()));
-        }
-        FileType::Fifo
-        | FileType::Socket
-        | FileType::CharacterDevice
-        | FileType::BlockDevice
-        | FileType::Unknown => {
-            return Err(refused("it is neither a directory nor a regular file".to_owned()));
-        }
-    }
-    // A link on the way would be followed in the sandbox's tree, not in the host's.
-    let real = from.canonicalize().map_err(|error| refused(error.to_string()))?;
-    let looked = looked(&real).map_err(|error| refused(error.to_string()))?;
-    if looked.inode != found.inode {
-        return Err(refused("it changed while it was looked at".to_owned()));
-    }
-    Ok(Share { from: real, to: to.to_owned(), access, looked })
-}
-
-/// Whether files that usually hold secrets are to be hidden.
-pub(super) fn hides_secrets(workspace: &Workspace) -> bool {
-    workspace.env_files == EnvFiles::Hidden
-}
-
-/// A path from its bytes.
-pub(super) fn path_of(bytes: Vec<u8>) -> PathBuf {
-    PathBuf::from(OsString::from_vec(bytes))
 }

@@ -14,11 +14,9 @@ use bulkhead_spec::escape_bytes;
 
 use crate::{
     BackendError,
-    native::{
-        create::built,
-        identity::{Identity, Translations},
-        survey::Share,
-    },
+    identity::{Identity, Translations},
+    native::create::built,
+    workspace::share::Share,
 };
 
 /// The trees of one sandbox.

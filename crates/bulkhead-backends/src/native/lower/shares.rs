@@ -13,9 +13,12 @@ use super::{
     Line,
     paths::{Steps, base, inside},
 };
-use crate::native::{
-    protect::{How, Protection},
-    survey::{Share, Survey},
+use crate::{
+    native::survey::Survey,
+    workspace::{
+        protect::{How, Protection},
+        share::Share,
+    },
 };
 
 pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {

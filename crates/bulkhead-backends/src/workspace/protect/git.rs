@@ -16,9 +16,9 @@ use rustix::fs::FileType;
 use super::{Found, How, Protection, protect as protect_path};
 use crate::{
     BackendError,
-    native::{
+    workspace::{
+        share::{looked, path_of, share},
         stand_in,
-        survey::{looked, path_of, share},
     },
 };
 

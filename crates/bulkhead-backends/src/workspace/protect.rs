@@ -13,21 +13,21 @@ use bulkhead_spec::{Access, Workspace, escape_bytes};
 use rustix::fs::FileType;
 
 use super::{
+    share::{Share, hides_secrets, looked},
     stand_in,
-    survey::{Share, hides_secrets, looked},
 };
 use crate::BackendError;
 
 /// One thing to do to a path of the host that a sandbox sees at the same path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Protection {
-    pub(super) path: PathBuf,
-    pub(super) how: How,
+pub(crate) struct Protection {
+    pub(crate) path: PathBuf,
+    pub(crate) how: How,
 }
 
 /// What to do to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum How {
+pub(crate) enum How {
     /// It can be changed, but neither moved nor removed: something in it is protected.
     Pin,
     /// It can be changed though what holds it cannot; it can neither be moved nor removed.
@@ -48,7 +48,7 @@ pub(super) enum How {
 
 impl How {
     /// What to do about a name that is not there.
-    pub(super) fn absent(path: &Path) -> Self {
+    pub(crate) fn absent(path: &Path) -> Self {
         if path.ends_with("commondir") || path.ends_with("info/attributes") {
             Self::AbsentGitFile
         } else if path.ends_with(".git") {
@@ -59,23 +59,23 @@ impl How {
     }
 
     /// Whether something must stand in the place.
-    pub(super) fn is_absent(self) -> bool {
+    pub(crate) fn is_absent(self) -> bool {
         matches!(self, Self::Absent | Self::AbsentGit | Self::AbsentGitFile)
     }
 }
 
 /// What was found in a workspace.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// Git directories outside the workspace that belong to it.
-    pub(super) shares: Vec<Share>,
+    pub(crate) shares: Vec<Share>,
     /// In the order in which they are to be done.
-    pub(super) protections: Vec<Protection>,
+    pub(crate) protections: Vec<Protection>,
 }
 
 /// Looks for everything in `workspace` that needs protection; `home` is the home directory, which
 /// the workspace may be.
-pub(super) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendError> {
+pub(crate) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendError> {
     let dir = workspace.dir.as_path();
     let mut found = Found::default();
     if workspace.access == Access::ReadWrite {

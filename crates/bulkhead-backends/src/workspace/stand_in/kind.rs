@@ -20,7 +20,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::native::protect::How;
+use crate::workspace::protect::How;
 
 /// The permissions by which we know our own: nobody makes a socket or an empty directory with them.
 /// They are there from the first moment, however soon after that we are killed.
@@ -133,7 +133,7 @@ fn looks_ours(path: &Path, how: How, found: &Metadata) -> bool {
 }
 
 /// Whether what is at `path` is a stand-in, be it of another sandbox.
-pub(in crate::native) fn is_one(path: &Path) -> bool {
+pub(crate) fn is_one(path: &Path) -> bool {
     is_ours(path, How::absent(path))
 }
 

@@ -25,11 +25,11 @@ use rustix::{
     io::Errno,
 };
 
-pub(super) use self::kind::is_one;
+pub(crate) use self::kind::is_one;
 use self::kind::{First, is_ours, remove};
 use super::{
     protect::{How, Protection},
-    survey::path_of,
+    share::path_of,
 };
 
 /// How long another sandbox may take to remove its stand-ins.
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The stand-ins of one sandbox. Dropping it removes those that no other sandbox needs.
 #[derive(Debug, Default)]
-pub(super) struct StandIns {
+pub(crate) struct StandIns {
     paths: Vec<PathBuf>,
     /// The directories that hold them.
     locks: Vec<(PathBuf, Lock)>,
@@ -55,7 +55,7 @@ impl StandIns {
     /// Puts a stand-in in place of everything among `protections` that is absent.
     ///
     /// Where we cannot write, the sandbox cannot either: those paths are returned, and need nothing.
-    pub(super) fn put(
+    pub(crate) fn put(
         state: &Path,
         id: &str,
         protections: &[Protection],
@@ -179,7 +179,7 @@ impl Record {
 }
 
 /// Removes the stand-ins of sandboxes whose Bulkhead was killed; tells which.
-pub(super) fn sweep(state: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn sweep(state: &Path) -> io::Result<Vec<String>> {
     let dir = state.join("stand-ins");
     let entries = match std::fs::read_dir(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

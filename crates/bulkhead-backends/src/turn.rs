@@ -13,7 +13,7 @@ use rustix::{
 };
 
 /// Our turn to sweep, which ends when this is dropped; `None` if it is somebody else's.
-pub(super) fn take(runtime: &Path) -> io::Result<Option<File>> {
+pub(crate) fn take(runtime: &Path) -> io::Result<Option<File>> {
     std::fs::create_dir_all(runtime)?;
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).map_err(io::Error::other)?;
     let file = OpenOptions::new()

@@ -6,11 +6,11 @@ use bulkhead_linux::identity::{Claim, translation};
 use rustix::process::{getgid, getpid, getuid};
 
 /// The user and group that programs see themselves as.
-pub(super) const INSIDE: u32 = 1000;
+pub(crate) const INSIDE: u32 = 1000;
 
 /// Who the sandbox is on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Identity {
+pub(crate) enum Identity {
     /// A user of its own, away from everybody: we are root.
     Mapped {
         /// Its user and group.
@@ -27,7 +27,7 @@ pub(super) enum Identity {
 
 /// Whether we are the root of the host, and not of a user namespace that somebody put us into: only
 /// that one may give files and processes to other users.
-pub(super) fn is_host_root() -> bool {
+pub(crate) fn is_host_root() -> bool {
     getuid().is_root()
         && std::fs::read("/proc/self/uid_map").is_ok_and(|map| maps_everybody(&map))
 }
@@ -39,20 +39,20 @@ fn maps_everybody(map: &[u8]) -> bool {
 }
 
 /// Who a sandbox is that has no user of its own.
-pub(super) fn own() -> Identity {
+pub(crate) fn own() -> Identity {
     Identity::Own { uid: getuid().as_raw(), gid: getgid().as_raw() }
 }
 
 /// An identity for one sandbox, and what proves that it is its own.
 #[derive(Debug)]
-pub(super) struct Owner {
-    pub(super) identity: Identity,
+pub(crate) struct Owner {
+    pub(crate) identity: Identity,
     _claim: Option<Claim>,
 }
 
 impl Owner {
     /// Takes an identity that no other sandbox has. Never the host's root.
-    pub(super) fn take(runtime: &Path) -> io::Result<Self> {
+    pub(crate) fn take(runtime: &Path) -> io::Result<Self> {
         if !is_host_root() {
             return Ok(Self { identity: own(), _claim: None });
         }
@@ -71,11 +71,11 @@ impl Owner {
 
 /// Namespaces that translate owners of the host's files to the sandbox's user; one for each owner.
 #[derive(Default)]
-pub(super) struct Translations(BTreeMap<(u32, u32), OwnedFd>);
+pub(crate) struct Translations(BTreeMap<(u32, u32), OwnedFd>);
 
 impl Translations {
     /// The one for files of `owner`.
-    pub(super) fn of(&mut self, owner: (u32, u32), outside: u32) -> io::Result<&OwnedFd> {
+    pub(crate) fn of(&mut self, owner: (u32, u32), outside: u32) -> io::Result<&OwnedFd> {
         match self.0.entry(owner) {
             std::collections::btree_map::Entry::Occupied(found) => Ok(found.into_mut()),
             std::collections::btree_map::Entry::Vacant(free) => {
