@@ -7,6 +7,7 @@
 //! Invariant: backends decide nothing. They take a [`Plan`] and build it, or they fail and leave
 //! nothing behind.
 
+pub mod container;
 mod error;
 mod finding;
 mod identity;
