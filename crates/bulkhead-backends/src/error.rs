@@ -37,6 +37,17 @@ pub enum BackendError {
         /// What is wrong with it.
         why: String,
     },
+    /// The image that is to be the root cannot be had or used.
+    #[error("cannot use the image `{image}`")]
+    Image {
+        /// Which, as it was asked for.
+        image: String,
+        /// What is wrong.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+        /// What to do about it, if we know.
+        hint: Option<String>,
+    },
     /// One step of building the sandbox failed.
     #[error("could not {action}")]
     Build {
@@ -74,7 +85,7 @@ impl BackendError {
     /// What to do about it, if we know.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Build { hint, .. } => hint.as_deref(),
+            Self::Build { hint, .. } | Self::Image { hint, .. } => hint.as_deref(),
             Self::NotFound { .. }
             | Self::NotExecutable { .. }
             | Self::Dir { .. }

@@ -17,7 +17,7 @@ mod turn;
 mod workspace;
 
 use bulkhead_policy::{ExecPlan, Plan};
-use bulkhead_spec::{Ending, Guarantees, Terminal, Usage};
+use bulkhead_spec::{Ending, Guarantees, ImageFacts, ImageRef, Terminal, Usage};
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -41,6 +41,13 @@ pub trait Backend: Send + Sync {
     fn upholds(&self) -> Guarantees {
         let upheld = |it: &Finding| matches!(it.state, State::Upheld { .. });
         self.findings().into_iter().filter(upheld).map(|it| it.guarantee).collect()
+    }
+
+    /// Makes `image` available to sandboxes from here, and tells what it says about itself.
+    ///
+    /// What is fetched stays; sandboxes share it and never change it.
+    async fn furnish(&self, _image: &ImageRef) -> Result<ImageFacts, BackendError> {
+        Err(BackendError::Unsupported { backend: self.name(), what: "a sandbox from an image" })
     }
 
     /// Builds the sandbox of `plan`, under a name that is unique on this host.

@@ -54,7 +54,7 @@ impl Backend for Unwalled {
     async fn create(&self, _id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
         match plan.root() {
             Root::Host => Ok(Box::<OpenAir>::default()),
-            Root::Directory(_) => Err(BackendError::Unsupported {
+            Root::Directory(_) | Root::Image(_) => Err(BackendError::Unsupported {
                 backend: self.name(),
                 what: "a sandbox with another root",
             }),

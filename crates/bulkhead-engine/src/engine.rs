@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Instant};
 
 use bulkhead_backends::{Backend, Sandbox};
-use bulkhead_policy::{ExecPlan, Plan, Policy};
-use bulkhead_spec::{Event, Exec, Guarantees, Outcome, Spec, escape_bytes};
+use bulkhead_policy::{ExecPlan, Plan, Policy, Settled};
+use bulkhead_spec::{Event, Exec, Guarantees, ImageFacts, Outcome, Root, Spec, escape_bytes};
 
 use crate::{
     Console, Ledger, RunError,
@@ -47,23 +47,35 @@ pub(crate) struct Sited<'a> {
 }
 
 impl Engine {
-    /// Decides what `spec` and `exec` get and who builds it. Builds nothing.
-    pub fn place(&self, id: &str, spec: Spec, exec: Exec) -> Result<Placed<'_>, RunError> {
+    /// Decides what `spec` and `exec` get and who builds it. Builds nothing; an image that is the
+    /// root is fetched, because it has a say in what runs.
+    pub async fn place(
+        &self,
+        id: &str,
+        spec: Spec,
+        exec: Exec,
+    ) -> Result<Placed<'_>, RunError> {
         let plan = bulkhead_policy::resolve(spec, &self.policy)?;
+        let Sited { plan, backend, upheld, missing } = self.site(&plan).await?;
         let exec = plan.admit(exec)?;
-        let Sited { plan, backend, upheld, missing } = self.site(&plan)?;
         Ok(Placed { id: id.to_owned(), plan, exec, backend, upheld, missing })
     }
 
-    fn site(&self, plan: &Plan) -> Result<Sited<'_>, RunError> {
-        let (backend, settled, upheld) = place(plan, &self.backends)?;
-        Ok(Sited { plan: settled.plan, backend, upheld, missing: settled.missing })
+    async fn site(&self, plan: &Plan) -> Result<Sited<'_>, RunError> {
+        let (backend, Settled { mut plan, missing }, upheld) = place(plan, &self.backends)?;
+        if let Root::Image(image) = plan.root() {
+            let facts = backend.furnish(image).await?;
+            plan = plan.furnished(facts)?;
+        }
+        Ok(Sited { plan, backend, upheld, missing })
     }
 
     /// Decides what a room of `spec` gets and who builds it, on record.
-    pub(crate) fn settle(&self, id: &str, spec: Spec) -> Result<Sited<'_>, RunError> {
-        let decided = bulkhead_policy::resolve(spec, &self.policy).map_err(RunError::from);
-        let sited = decided.and_then(|plan| self.site(&plan));
+    pub(crate) async fn settle(&self, id: &str, spec: Spec) -> Result<Sited<'_>, RunError> {
+        let sited = match bulkhead_policy::resolve(spec, &self.policy) {
+            Ok(plan) => self.site(&plan).await,
+            Err(denial) => Err(denial.into()),
+        };
         match sited {
             Ok(sited) => {
                 let missing = &sited.missing;
@@ -83,7 +95,9 @@ impl Engine {
     ) -> Result<(), RunError> {
         self.ledger.record(id, &Event::Planned { require: plan.require().clone() })?;
         let (backend, missing) = (backend.name(), missing.clone());
-        self.ledger.record(id, &Event::Placed { backend, missing })
+        self.ledger.record(id, &Event::Placed { backend, missing })?;
+        let Some(ImageFacts { name, digest, .. }) = plan.image() else { return Ok(()) };
+        self.ledger.record(id, &Event::Furnished { image: name.clone(), digest: *digest })
     }
 
     fn note_denial(&self, id: &str, error: RunError) -> Result<RunError, RunError> {
@@ -92,11 +106,16 @@ impl Engine {
     }
 
     /// Like [`Engine::place`], with a record of what was asked and decided.
-    pub fn prepare(&self, id: &str, spec: Spec, exec: Exec) -> Result<Placed<'_>, RunError> {
+    pub async fn prepare(
+        &self,
+        id: &str,
+        spec: Spec,
+        exec: Exec,
+    ) -> Result<Placed<'_>, RunError> {
         let argv = exec.argv.iter().map(|word| escape_bytes(word.as_encoded_bytes())).collect();
         let workspace = spec.workspace.as_ref().map(|it| it.dir.to_string());
         self.ledger.record(id, &Event::Asked { argv, workspace })?;
-        match self.place(id, spec, exec) {
+        match self.place(id, spec, exec).await {
             Ok(placed) => {
                 self.note_decision(id, &placed.plan, placed.backend, &placed.missing)?;
                 Ok(placed)
@@ -141,6 +160,7 @@ impl Engine {
             ending,
             sandbox: id.clone(),
             backend: backend.name(),
+            image: plan.image().cloned(),
             usage,
             upheld: upheld.clone(),
             missing: missing.clone(),

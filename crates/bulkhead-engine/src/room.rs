@@ -70,7 +70,7 @@ impl Engine {
     pub async fn open(&self, id: &str, spec: bulkhead_spec::Spec) -> Result<Room, RunError> {
         let workspace = spec.workspace.as_ref().map(|it| it.dir.to_string());
         self.ledger.record(id, &Event::Asked { argv: Vec::new(), workspace })?;
-        let placed = self.settle(id, spec)?;
+        let placed = self.settle(id, spec).await?;
         let sandbox = placed.backend.create(id, &placed.plan).await?;
         self.ledger.record(id, &Event::Created)?;
         Ok(Room {

@@ -5,7 +5,7 @@ use std::{
     ffi::{OsStr, OsString},
 };
 
-use bulkhead_spec::{Exec, GuestPath, Span};
+use bulkhead_spec::{Entry, Exec, GuestPath, Span};
 
 use crate::{Denial, ExecPlan, Plan, resolve::limits};
 
@@ -18,14 +18,15 @@ impl Plan {
         check_variables(&exec.env)?;
         let mut env = self.env.clone();
         env.extend(exec.env);
-        check_words(&exec.argv, &env)?;
+        let argv = self.argv(exec.entry, exec.argv)?;
+        check_words(&argv, &env)?;
         let dir = exec.dir.unwrap_or_else(|| self.start());
         if dir.as_path().starts_with("/proc") {
             return Err(Denial::Dir(dir));
         }
         let timeout = limits::timeout(exec.timeout, self.limits.timeout)?;
         Ok(ExecPlan {
-            argv: exec.argv,
+            argv,
             dir,
             env,
             timeout,
@@ -35,11 +36,20 @@ impl Plan {
         })
     }
 
+    /// What runs for `words`, given what the image has to say about it.
+    fn argv(&self, entry: Entry, words: Vec<OsString>) -> Result<Vec<OsString>, Denial> {
+        let (Entry::Image, Some(image)) = (entry, &self.image) else { return Ok(words) };
+        let rest = if words.is_empty() { image.command.clone() } else { words };
+        let argv = [image.entrypoint.clone(), rest].concat();
+        if argv.is_empty() { Err(Denial::NoEntry(image.name.clone())) } else { Ok(argv) }
+    }
+
     /// Where a program starts that does not say.
     fn start(&self) -> GuestPath {
         let workspace = self.workspace.as_ref().map(|it| it.dir.as_path().to_owned());
         workspace
             .and_then(|dir| GuestPath::try_from(dir).ok())
+            .or_else(|| self.image.as_ref()?.dir.clone())
             .unwrap_or_else(|| self.home.clone())
     }
 }

@@ -34,6 +34,17 @@ pub enum Denial {
     /// A mount over a place that the sandbox itself needs.
     #[error("`{0}` belongs to the sandbox itself, nothing can be mounted there")]
     Reserved(GuestPath),
+    /// An image that may not be a root.
+    #[error("the image `{asked}` is not among those allowed: {}", crate::images::shown(.allowed))]
+    Image {
+        /// What was asked for.
+        asked: String,
+        /// What the policy allows.
+        allowed: Vec<String>,
+    },
+    /// An image that says nothing about what runs in it.
+    #[error("the image `{0}` names no program to run, so one must be given")]
+    NoEntry(String),
     /// A wider network than the ceiling.
     #[error("asked for network `{}`, the ceiling is `{}`", name(*.asked), name(*.ceiling))]
     Network {

@@ -9,6 +9,7 @@
 mod admit;
 mod denial;
 mod environment;
+mod images;
 mod plan;
 mod policy;
 mod resolve;
@@ -16,6 +17,7 @@ mod triggers;
 
 pub use denial::Denial;
 pub use environment::{may_inherit, safe_variables};
+pub use images::{ImageRule, InvalidImageRule};
 pub use plan::{ExecPlan, Plan, Settled};
 pub use policy::Policy;
 pub use resolve::resolve;

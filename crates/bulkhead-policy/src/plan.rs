@@ -3,12 +3,12 @@
 use std::{collections::BTreeMap, ffi::OsString, time::Duration};
 
 use bulkhead_spec::{
-    Guarantees, GuestPath, Limits, Mount, Network, Root, Span, Stdin, Syscalls, Terminal,
-    Workspace, escape_bytes,
+    Guarantees, GuestPath, ImageFacts, Limits, Mount, Network, Root, Span, Stdin, Syscalls,
+    Terminal, Workspace, escape_bytes,
 };
 use serde::{Serialize, Serializer};
 
-use crate::resolve::guarantees_of;
+use crate::{Denial, admit::check_variables, resolve::guarantees_of};
 
 /// A sandbox that may be built, in full detail.
 #[derive(Clone, Debug, Serialize)]
@@ -23,6 +23,10 @@ pub struct Plan {
     pub(crate) network: Network,
     #[serde(rename = "env_names", serialize_with = "names")]
     pub(crate) env: BTreeMap<OsString, OsString>,
+    #[serde(skip)]
+    pub(crate) fallback: BTreeMap<OsString, OsString>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) image: Option<ImageFacts>,
     pub(crate) syscalls: Syscalls,
     pub(crate) limits: Limits,
     pub(crate) require: Guarantees,
@@ -65,6 +69,23 @@ impl Plan {
         self.limits = guarantees_of::held(self.limits, &missing);
         self.prefer = self.prefer.shared_with(upheld);
         Ok(Settled { plan: self, missing })
+    }
+
+    /// The plan with what its image says: its variables where the caller has none, its
+    /// directory and its program for those who leave them open.
+    pub fn furnished(mut self, image: ImageFacts) -> Result<Self, Denial> {
+        check_variables(&image.env)?;
+        let mut env = std::mem::take(&mut self.fallback);
+        env.extend(image.env.clone());
+        env.extend(std::mem::take(&mut self.env));
+        self.env = env;
+        self.image = Some(image);
+        Ok(self)
+    }
+
+    /// What is known of the image that is the root, once it is here.
+    pub fn image(&self) -> Option<&ImageFacts> {
+        self.image.as_ref()
     }
 
     /// What the sandbox sees as `/`.

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use bulkhead_spec::{Guarantees, HostPath, Limits, Network};
 use serde::Serialize;
 
+use crate::images::{self, ImageRule};
+
 /// The most that a sandbox may ask for.
 ///
 /// Layers only narrow: [`Policy::narrowed_by`] can lower a ceiling or add a guarantee, never
@@ -19,6 +21,8 @@ pub struct Policy {
     pub network: Network,
     /// Host directories under which mounts are allowed; `None` for all that are not dangerous.
     pub mountable: Option<BTreeSet<HostPath>>,
+    /// Images that may be a root; `None` for all.
+    pub images: Option<BTreeSet<ImageRule>>,
     /// Promises that every sandbox must keep.
     pub require: Guarantees,
 }
@@ -31,6 +35,7 @@ impl Default for Policy {
             defaults: Limits::default(),
             network: Network::Open,
             mountable: None,
+            images: None,
             require: Guarantees::default(),
         }
     }
@@ -45,6 +50,7 @@ impl Policy {
             defaults: self.defaults.lowest(other.defaults),
             network: self.network.min(other.network),
             mountable: narrower(self.mountable, other.mountable),
+            images: images::narrower(self.images, other.images),
             require: self.require | other.require,
         }
     }

@@ -4,17 +4,19 @@ pub(crate) mod guarantees_of;
 pub(crate) mod limits;
 mod mounts;
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use bulkhead_spec::{
     Guarantee::{
         HostFilesHidden, HostTriggersProtected, NoNetwork, NoNewPrivileges, NothingSurvives,
         SyscallsFiltered, UnprivilegedOnHost, WorkspaceOnlyWritable,
     },
-    Guarantees, GuestPath, Network, Spec, Walls,
+    Guarantees, GuestPath, Network, Root, Spec, Walls,
 };
 
 use crate::{Denial, Plan, Policy};
+
+type Variables = BTreeMap<OsString, OsString>;
 
 /// Decides what a sandbox gets.
 ///
@@ -26,6 +28,7 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         return Err(Denial::Network { asked: spec.network, ceiling: policy.network });
     }
     crate::admit::check_variables(&spec.env)?;
+    crate::admit::check_variables(&spec.fallback_env)?;
     if spec.home_files.keys().any(|name| name.is_empty() || name.contains(['/', '\0'])) {
         return Err(Denial::Malformed("a file for the home directory has no plain name"));
     }
@@ -37,6 +40,7 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
     };
     let require = spec.require | policy.require.clone() | walls | asked;
     let prefer = guarantees_of::limits(&limits).missing_from(&require);
+    let (env, fallback) = environment(&spec.root, spec.env, spec.fallback_env);
     let home = match spec.home {
         Some(home) => home,
         None => GuestPath::try_from(PathBuf::from("/home/sandbox"))
@@ -50,12 +54,25 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         home,
         home_files: spec.home_files,
         network: spec.network,
-        env: spec.env,
+        env,
+        fallback,
+        image: None,
         syscalls: spec.syscalls,
         limits,
         require,
         prefer,
     })
+}
+
+/// The variables that are settled, and those that an image may still replace.
+fn environment(root: &Root, env: Variables, mut fallback: Variables) -> (Variables, Variables) {
+    match root {
+        Root::Image(_) => (env, fallback),
+        Root::Host | Root::Directory(_) => {
+            fallback.extend(env);
+            (fallback, Variables::new())
+        }
+    }
 }
 
 /// What every sandbox keeps unless its caller waived the walls by name.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Ending, Guarantees, Usage};
+use crate::{Digest, Ending, Guarantees, Usage};
 
 /// One thing that happened, in the order of a sandbox's life.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -31,6 +31,13 @@ pub enum Event {
         backend: &'static str,
         /// Promises of the defaults that it cannot keep here.
         missing: Guarantees,
+    },
+    /// The image that is the sandbox's root is here.
+    Furnished {
+        /// The name that it was asked for by.
+        image: String,
+        /// Which one it is.
+        digest: Digest,
     },
     /// The sandbox exists.
     Created,

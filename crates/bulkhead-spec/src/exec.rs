@@ -11,6 +11,8 @@ use crate::{GuestPath, Span};
 pub struct Exec {
     /// The program and its arguments: never a shell line.
     pub argv: Vec<OsString>,
+    /// Whether an image has a say in what that is.
+    pub entry: Entry,
     /// Where it starts; the workspace, else the home directory, if not said.
     pub dir: Option<GuestPath>,
     /// Variables on top of the sandbox's.
@@ -23,6 +25,17 @@ pub struct Exec {
     pub stdin: Stdin,
     /// The terminal that it runs on, if it is to have one.
     pub terminal: Option<Terminal>,
+}
+
+/// Whether the root's image has a say in which program runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// The program is the one that was named.
+    #[default]
+    Exact,
+    /// The image's entrypoint runs, with the words that were named as its arguments; where none
+    /// were, with the image's own. As with `docker run`.
+    Image,
 }
 
 /// What a program reads.

@@ -21,6 +21,7 @@ mod escape;
 mod event;
 mod exec;
 mod guarantee;
+mod image;
 mod limits;
 mod outcome;
 mod paths;
@@ -32,8 +33,11 @@ pub use cpus::{Cpus, InvalidCpus};
 pub use duration::{InvalidDuration, Span};
 pub use escape::{escape, escape_bytes};
 pub use event::Event;
-pub use exec::{Exec, Stdin, Terminal};
+pub use exec::{Entry, Exec, Stdin, Terminal};
 pub use guarantee::{Guarantee, Guarantees, UnknownGuarantee};
+pub use image::{
+    Digest, ImageFacts, ImageRef, ImageSource, InvalidDigest, InvalidReference, Pull, Reference,
+};
 pub use limits::Limits;
 pub use outcome::{Ending, Outcome, Stream, Usage};
 pub use paths::{GuestPath, HostPath, InvalidPath};

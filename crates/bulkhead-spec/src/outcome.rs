@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::{Bytes, Guarantees, Span};
+use crate::{Bytes, Guarantees, ImageFacts, Span};
 
 /// What came of an exec.
 ///
@@ -18,6 +18,9 @@ pub struct Outcome {
     pub sandbox: String,
     /// What built that sandbox.
     pub backend: &'static str,
+    /// The image that was its root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageFacts>,
     /// What it used.
     pub usage: Usage,
     /// The promises that held throughout.

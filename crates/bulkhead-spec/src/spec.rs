@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Guarantees, GuestPath, HostPath, Limits};
+use crate::{Guarantees, GuestPath, HostPath, ImageRef, Limits};
 
 /// What a caller wants of a sandbox. The default asks for the least: the host's own programs
 /// read-only, no workspace, no network, no variables, the walls up.
@@ -28,6 +28,8 @@ pub struct Spec {
     pub home_files: BTreeMap<String, String>,
     /// Variables every program in the sandbox starts with.
     pub env: BTreeMap<OsString, OsString>,
+    /// Variables for where neither those say anything nor an image that is the root.
+    pub fallback_env: BTreeMap<OsString, OsString>,
     /// Which system calls are let through.
     pub syscalls: Syscalls,
     /// Whether the walls are wanted.
@@ -45,6 +47,8 @@ pub enum Root {
     Host,
     /// A directory on the host that holds a root filesystem; it is never written to.
     Directory(HostPath),
+    /// An image; changes are private.
+    Image(ImageRef),
 }
 
 /// The directory that is worked on, seen inside at its own path.

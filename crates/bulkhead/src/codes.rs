@@ -29,6 +29,8 @@ pub(crate) enum Code {
     WorkDir,
     /// The sandbox could not be built.
     Build,
+    /// The image cannot be used as a root.
+    Image,
     /// The record could not be written.
     Record,
     /// A room is not there, or not in a state for this.
@@ -39,7 +41,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// All of them, by number.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::ConfigFile,
         Self::UnknownKey,
         Self::BadValue,
@@ -53,6 +55,7 @@ impl Code {
         Self::NotExecutable,
         Self::WorkDir,
         Self::Build,
+        Self::Image,
         Self::Record,
         Self::Room,
         Self::System,
@@ -74,6 +77,7 @@ impl Code {
             Self::NotExecutable => "BH-E031",
             Self::WorkDir => "BH-E032",
             Self::Build => "BH-E040",
+            Self::Image => "BH-E041",
             Self::Record => "BH-E050",
             Self::Room => "BH-E060",
             Self::System => "BH-E090",
@@ -96,6 +100,7 @@ impl Code {
             Self::NotExecutable => include_str!("codes/BH-E031.md"),
             Self::WorkDir => include_str!("codes/BH-E032.md"),
             Self::Build => include_str!("codes/BH-E040.md"),
+            Self::Image => include_str!("codes/BH-E041.md"),
             Self::Record => include_str!("codes/BH-E050.md"),
             Self::Room => include_str!("codes/BH-E060.md"),
             Self::System => include_str!("codes/BH-E090.md"),

@@ -10,12 +10,21 @@ use bulkhead_engine::{Engine, JsonLines, Ledger, RunError};
 use bulkhead_linux::inherited;
 use bulkhead_policy::Policy;
 use bulkhead_spec::Event;
+use tokio::runtime::Runtime;
 
 use crate::{
     codes::Code,
     config::{Choice, ConfigError, Environment, Paths, shown},
     failure::Failure,
 };
+
+/// What waits for everything else.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Code::System, "could not start").because(error))
+}
 
 /// The backends that `choice` stands for, the preferred first.
 pub(crate) fn backends(

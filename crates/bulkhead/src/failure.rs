@@ -73,10 +73,13 @@ impl Failure {
     fn denied(denial: &Denial) -> Self {
         let origin = "`bulkhead config show --origin` says who set the ceiling";
         let (code, hint) = match denial {
-            Denial::TooMuch { .. } | Denial::Network { .. } => (Code::Denied, Some(origin)),
+            Denial::TooMuch { .. } | Denial::Network { .. } | Denial::Image { .. } => {
+                (Code::Denied, Some(origin))
+            }
             Denial::Mount(_) => (Code::Share, Some(origin)),
             Denial::Dangerous(_) | Denial::Reserved(_) => (Code::Share, None),
             Denial::Dir(_) => (Code::WorkDir, None),
+            Denial::NoEntry(_) => (Code::Image, None),
             Denial::TooLittle { .. } | Denial::NoProgram | Denial::Malformed(_) => {
                 (Code::Denied, None)
             }
@@ -97,6 +100,7 @@ impl Failure {
             BackendError::NotExecutable { .. } => (Code::NotExecutable, None),
             BackendError::Dir { .. } => (Code::WorkDir, None),
             BackendError::Share { .. } => (Code::Share, None),
+            BackendError::Image { .. } => (Code::Image, None),
             BackendError::Build { .. }
             | BackendError::System { .. }
             | BackendError::Unsupported { .. }

@@ -138,6 +138,7 @@ impl Asked<'_> {
             limits: self.limits(),
             network: self.config.layer.network.unwrap_or_default(),
             env: env.variables,
+            fallback_env: BTreeMap::new(),
             syscalls: self.syscalls(),
             walls,
             require: self.config.layer.required(),
@@ -244,9 +245,8 @@ impl Asked<'_> {
                 let seen: Vec<PathBuf> = shared.chain(workspace).collect();
                 toolchains::discover(&self.config.environment, &seen)
             }
-            (Walls::Up | Walls::Waived, Root::Directory(_)) | (Walls::Waived, Root::Host) => {
-                Toolchains::default()
-            }
+            (Walls::Up | Walls::Waived, Root::Directory(_) | Root::Image(_))
+            | (Walls::Waived, Root::Host) => Toolchains::default(),
         }
     }
 

@@ -57,6 +57,10 @@ pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
             let root = share(dir.as_path(), Path::new("/"), Access::Private)?;
             (Vec::new(), Some(root))
         }
+        Root::Image(_) => {
+            let what = "a sandbox from an image";
+            return Err(BackendError::Unsupported { backend: "native", what });
+        }
     };
     let mut shares = Vec::new();
     let mut protections = Vec::new();

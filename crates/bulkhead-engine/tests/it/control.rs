@@ -70,7 +70,7 @@ async fn nobody_at_the_controls_is_fine() {
     let (console, control) = bulkhead_engine::Console::captured(bulkhead_spec::Bytes(10));
     drop(control);
     let ask = sh("sleep 0.1; exit 4");
-    let placed = house.engine.place(&crate::house::new_id(), ask.spec, ask.exec).unwrap();
+    let placed = house.engine.place(&crate::house::new_id(), ask.spec, ask.exec).await.unwrap();
     let outcome = house.engine.run(&placed, console).await.unwrap();
     assert_eq!(outcome.ending, Ending::Exited { code: 4 });
 }

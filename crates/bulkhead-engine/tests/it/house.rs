@@ -153,7 +153,7 @@ async fn run(
     ask: Ask,
     console: Console,
 ) -> Result<Outcome, RunError> {
-    let placed = engine.prepare(id, ask.spec, ask.exec)?;
+    let placed = engine.prepare(id, ask.spec, ask.exec).await?;
     engine.run(&placed, console).await
 }
 

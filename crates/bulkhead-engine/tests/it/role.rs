@@ -94,14 +94,14 @@ async fn a_role() {
         let ours = rustix::io::dup(rustix::stdio::stdout()).unwrap();
         console.stdout = Some(Box::new(tokio::fs::File::from_std(ours.into())));
         let ask = ask("(setsid sleep 1000 &); echo ready; exec sleep 1000", id);
-        let placed = engine.prepare(id, ask.spec, ask.exec).unwrap();
+        let placed = engine.prepare(id, ask.spec, ask.exec).await.unwrap();
         engine.run(&placed, console).await.unwrap();
     }
     drop(control);
     for at in 0.. {
         let id = format!("{id}-{at}");
         let ask = ask("true", &id);
-        let placed = engine.prepare(&id, ask.spec, ask.exec).unwrap();
+        let placed = engine.prepare(&id, ask.spec, ask.exec).await.unwrap();
         let (console, _control) = Console::captured(Bytes(1));
         engine.run(&placed, console).await.unwrap();
     }

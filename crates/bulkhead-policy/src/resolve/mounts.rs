@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use bulkhead_spec::{GuestPath, HostPath, Root, Spec};
+use bulkhead_spec::{GuestPath, HostPath, ImageSource, Root, Spec};
 
-use crate::{Denial, Policy};
+use crate::{Denial, Policy, images};
 
 /// Sharing one of these would hand over the host itself: the whole tree, its devices, its kernel
 /// or its sockets. A read-only mount of a socket still answers.
@@ -17,6 +17,7 @@ pub(super) fn check(spec: &Spec, policy: &Policy) -> Result<(), Denial> {
     match &spec.root {
         Root::Host => {}
         Root::Directory(dir) => check_source(dir, policy)?,
+        Root::Image(image) => check_image(&image.source, policy)?,
     }
     if let Some(workspace) = &spec.workspace {
         check_source(&workspace.dir, policy)?;
@@ -38,6 +39,14 @@ fn check_source(from: &HostPath, policy: &Policy) -> Result<(), Denial> {
         return Err(Denial::Dangerous(from.clone()));
     }
     if policy.may_mount(from) { Ok(()) } else { Err(Denial::Mount(from.clone())) }
+}
+
+fn check_image(source: &ImageSource, policy: &Policy) -> Result<(), Denial> {
+    if images::allow(policy.images.as_ref(), source) {
+        return Ok(());
+    }
+    let allowed = policy.images.iter().flatten().map(ToString::to_string).collect();
+    Err(Denial::Image { asked: source.to_string(), allowed })
 }
 
 fn check_target(to: &GuestPath) -> Result<(), Denial> {

@@ -8,8 +8,8 @@ use std::{
 
 use bulkhead_policy::Policy;
 use bulkhead_spec::{
-    Access, EnvFiles, Exec, Guarantees, GuestPath, HostPath, Limits, Mount, Network, Root,
-    Span, Spec, Syscalls, Walls, Workspace,
+    Access, EnvFiles, Exec, Guarantees, GuestPath, HostPath, ImageRef, ImageSource, Limits,
+    Mount, Network, Pull, Root, Span, Spec, Syscalls, Walls, Workspace,
 };
 use serde::Deserialize;
 
@@ -33,6 +33,7 @@ pub(crate) struct Case {
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Ask {
     root: Option<HostPath>,
+    image: Option<String>,
     workspace: Option<Share>,
     mounts: Vec<Share>,
     tmpfs: Vec<GuestPath>,
@@ -71,6 +72,7 @@ pub(crate) struct Layer {
     defaults: Limits,
     network: Option<Network>,
     mountable: Option<BTreeSet<HostPath>>,
+    images: Option<Vec<String>>,
     require: Guarantees,
 }
 
@@ -98,7 +100,10 @@ impl From<Ask> for Spec {
         };
         Self {
             home_files: BTreeMap::new(),
-            root: ask.root.map_or(Root::Host, Root::Directory),
+            root: match ask.image {
+                Some(image) => Root::Image(image_ref(&image)),
+                None => ask.root.map_or(Root::Host, Root::Directory),
+            },
             workspace: ask.workspace.map(workspace),
             mounts: ask.mounts.into_iter().map(mount).collect(),
             tmpfs: ask.tmpfs,
@@ -106,6 +111,7 @@ impl From<Ask> for Spec {
             limits: ask.limits,
             network: ask.network,
             env: ask.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            fallback_env: BTreeMap::new(),
             syscalls: ask.syscalls,
             walls: match ask.walls {
                 Wanted::Up => Walls::Up,
@@ -116,6 +122,14 @@ impl From<Ask> for Spec {
     }
 }
 
+fn image_ref(text: &str) -> ImageRef {
+    let source = match text.strip_prefix("docker-daemon:") {
+        Some(name) => ImageSource::Daemon(name.parse().unwrap()),
+        None => ImageSource::Registry(text.parse().unwrap()),
+    };
+    ImageRef { source, pull: Pull::Missing }
+}
+
 impl From<Layer> for Policy {
     fn from(layer: Layer) -> Self {
         Self {
@@ -123,6 +137,9 @@ impl From<Layer> for Policy {
             defaults: layer.defaults,
             network: layer.network.unwrap_or(Network::Open),
             mountable: layer.mountable,
+            images: layer
+                .images
+                .map(|it| it.iter().map(|rule| rule.parse().unwrap()).collect()),
             require: layer.require,
         }
     }

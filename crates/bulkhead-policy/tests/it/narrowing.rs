@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use bulkhead_policy::{Plan, Policy, resolve};
+use bulkhead_policy::{ImageRule, Plan, Policy, resolve};
 use bulkhead_spec::{
-    Access, Bytes, Cpus, EnvFiles, Exec, Guarantee, Guarantees, HostPath, Limits, Mount,
-    Network, Root, Span, Spec, Walls, Workspace,
+    Access, Bytes, Cpus, EnvFiles, Exec, Guarantee, Guarantees, HostPath, ImageRef,
+    ImageSource, Limits, Mount, Network, Pull, Root, Span, Spec, Walls, Workspace,
 };
 use proptest::{option::weighted, prelude::*, sample::subsequence};
 
@@ -58,19 +58,39 @@ fn upheld() -> impl Strategy<Value = Guarantees> {
 
 fn policy() -> impl Strategy<Value = Policy> {
     let mountable = weighted(0.5, prop::collection::btree_set(path(), 0..5));
-    (limits(0.3), limits(0.3), network(), mountable, guarantees(3)).prop_map(
-        |(ceiling, defaults, network, mountable, require)| Policy {
+    (limits(0.3), limits(0.3), network(), mountable, images(), guarantees(3)).prop_map(
+        |(ceiling, defaults, network, mountable, images, require)| Policy {
             ceiling,
             defaults,
             network,
             mountable,
+            images,
             require,
         },
     )
 }
 
+/// Names that are below each other in several ways.
+const REGISTRIES: [&str; 5] =
+    ["r.example", "r.example/a", "r.example/a/b", "r.example/ab", "s.example"];
+
+fn images() -> impl Strategy<Value = Option<BTreeSet<ImageRule>>> {
+    let below = prop::sample::select(&REGISTRIES[..]).prop_map(|it| it.parse().unwrap());
+    let rule = prop_oneof![4 => below, 1 => Just(ImageRule::Local)];
+    weighted(0.5, prop::collection::btree_set(rule, 0..4))
+}
+
+fn image() -> impl Strategy<Value = ImageRef> {
+    let name = |it: &str| format!("{it}/x").parse().unwrap();
+    let remote = prop::sample::select(&REGISTRIES[..])
+        .prop_map(move |it| ImageSource::Registry(name(it)));
+    let local = Just(ImageSource::Daemon("x".parse().unwrap()));
+    prop_oneof![4 => remote, 1 => local]
+        .prop_map(|source| ImageRef { source, pull: Pull::Missing })
+}
+
 fn spec() -> impl Strategy<Value = Spec> {
-    let root = prop_oneof![5 => Just(Root::Host), 1 => path().prop_map(Root::Directory)];
+    let root = prop_oneof![5 => Just(Root::Host), 1 => path().prop_map(Root::Directory), 3 => image().prop_map(Root::Image)];
     let workspace = weighted(0.5, path()).prop_map(|dir| {
         let (access, env_files) = (Access::ReadWrite, EnvFiles::Hidden);
         dir.map(|dir| Workspace { dir, access, env_files, unprotected: Vec::new() })
@@ -217,7 +237,7 @@ proptest! {
         prop_assert!(holds_all(plan.require(), &spec.require));
         prop_assert!(plan.prefer().shared_with(plan.require()).is_empty());
         let root = match plan.root() {
-            Root::Host => None,
+            Root::Host | Root::Image(_) => None,
             Root::Directory(dir) => Some(dir),
         };
         let shared = plan.mounts().iter().map(|it| &it.from);

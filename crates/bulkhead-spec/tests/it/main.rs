@@ -13,6 +13,8 @@ mod escape;
 #[cfg(test)]
 mod guarantee;
 #[cfg(test)]
+mod image;
+#[cfg(test)]
 mod limits;
 #[cfg(test)]
 mod paths;

@@ -1,7 +1,8 @@
 use std::time::Duration;
 
 use bulkhead_spec::{
-    Bytes, Ending, Event, Guarantee, Guarantees, Outcome, Span, Stream, Usage,
+    Bytes, Digest, Ending, Event, Guarantee, Guarantees, ImageFacts, Outcome, Span, Stream,
+    Usage,
 };
 
 fn pretty(value: &impl serde::Serialize) -> String {
@@ -49,7 +50,19 @@ fn usage() -> Usage {
     }
 }
 
-fn events() -> [Event; 10] {
+fn image() -> ImageFacts {
+    ImageFacts {
+        name: "registry.example/team/tool:1".to_owned(),
+        digest: Digest::new([7; 32]),
+        env: [("TOKEN".into(), "password".into())].into(),
+        dir: Some("/app".parse().unwrap()),
+        user: Some("node".to_owned()),
+        entrypoint: vec!["/app/run".into()],
+        command: Vec::new(),
+    }
+}
+
+fn events() -> [Event; 11] {
     let some: Guarantees =
         [Guarantee::NoNetwork, Guarantee::MemoryBounded].into_iter().collect();
     let ending = Ending::TimedOut { limit: Span(Duration::from_secs(90)) };
@@ -61,6 +74,7 @@ fn events() -> [Event; 10] {
         Event::Denied { reason: "asked for 8 GiB of memory, the ceiling is 4 GiB".to_owned() },
         Event::Planned { require: some.clone() },
         Event::Placed { backend: "native", missing: some },
+        Event::Furnished { image: image().name, digest: image().digest },
         Event::Created,
         Event::Started,
         Event::LimitReached { ending },
@@ -77,12 +91,13 @@ fn event_place(event: &Event) -> usize {
         Event::Denied { .. } => 1,
         Event::Planned { .. } => 2,
         Event::Placed { .. } => 3,
-        Event::Created => 4,
-        Event::Started => 5,
-        Event::LimitReached { .. } => 6,
-        Event::Ended { .. } => 7,
-        Event::Destroyed => 8,
-        Event::Swept { .. } => 9,
+        Event::Furnished { .. } => 4,
+        Event::Created => 5,
+        Event::Started => 6,
+        Event::LimitReached { .. } => 7,
+        Event::Ended { .. } => 8,
+        Event::Destroyed => 9,
+        Event::Swept { .. } => 10,
     }
 }
 
@@ -92,6 +107,7 @@ fn an_outcome_is_reported_without_what_was_printed() {
         ending: Ending::Exited { code: 3 },
         sandbox: "k3v9".to_owned(),
         backend: "native",
+        image: Some(image()),
         usage: usage(),
         upheld: [Guarantee::NoNetwork, Guarantee::NothingSurvives].into_iter().collect(),
         missing: [Guarantee::DiskBounded].into_iter().collect(),

@@ -40,8 +40,9 @@ pub(crate) fn show(
     let backends = engine::backends(wish.choice, &wish.paths, &wish.environment)?;
     let engine = engine::silent(wish.policy, backends);
     let id = ask.name.clone().unwrap_or_else(|| "bh-plan".to_owned());
-    let placed =
-        engine.place(&id, wish.spec, wish.exec).map_err(|error| Failure::of_run(&error))?;
+    let runtime = engine::runtime()?;
+    let placed = runtime.block_on(engine.place(&id, wish.spec, wish.exec));
+    let placed = placed.map_err(|error| Failure::of_run(&error))?;
     let steps = placed.backend.describe(&placed.plan);
     let steps = steps.map_err(|error| Failure::of_run(&error.into()))?;
     let text = match format {
@@ -105,6 +106,7 @@ fn root(root: &Root) -> String {
     match root {
         Root::Host => "the host's own programs, read-only".to_owned(),
         Root::Directory(dir) => format!("`{dir}`; changes are private"),
+        Root::Image(image) => format!("the image `{}`; changes are private", image.source),
     }
 }
 

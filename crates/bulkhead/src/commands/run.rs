@@ -67,16 +67,14 @@ fn perform(
     wish.details.iter().for_each(|it| printer.detail(it));
     let copy =
         args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Code::System, "could not start").because(error))?;
+    let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
         let backends = engine::backends(wish.choice, &wish.paths, &wish.environment)?;
         let engine = engine::recording(wish.policy.clone(), backends, &wish.paths, copy)?;
         let id = args.ask.name.clone().map_or_else(fresh_id, Ok)?;
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)
+            .await
             .map_err(|error| Failure::of_run(&error))?;
         if wish.choice == Choice::None {
             let program = args.ask.program.first();
