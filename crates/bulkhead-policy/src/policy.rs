@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use bulkhead_spec::{Guarantees, HostPath, Limits, Network};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::images::{self, ImageRule};
 
@@ -11,7 +11,7 @@ use crate::images::{self, ImageRule};
 ///
 /// Layers only narrow: [`Policy::narrowed_by`] can lower a ceiling or add a guarantee, never
 /// the reverse, so reading any one layer tells you the most that a sandbox can get.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {
     /// Ceilings; whoever set one insists that it is held.
     pub ceiling: Limits,

@@ -7,15 +7,18 @@ use serde::{Deserialize, Serialize};
 use crate::{GuestPath, Span};
 
 /// A program to run in a sandbox.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Exec {
     /// The program and its arguments: never a shell line.
+    #[serde(with = "crate::words::list")]
     pub argv: Vec<OsString>,
     /// Whether an image has a say in what that is.
     pub entry: Entry,
     /// Where it starts; the workspace, else the home directory, if not said.
     pub dir: Option<GuestPath>,
     /// Variables on top of the sandbox's.
+    #[serde(with = "crate::words::pairs")]
     pub env: BTreeMap<OsString, OsString>,
     /// How long it may run; what the room allows if not said.
     pub timeout: Option<Span>,
@@ -39,7 +42,7 @@ pub enum Entry {
 }
 
 /// What a program reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stdin {
     /// Nothing: the end of file at once.

@@ -27,6 +27,7 @@ mod outcome;
 mod paths;
 mod secret;
 mod spec;
+mod words;
 
 pub use bytes::{Bytes, InvalidBytes};
 pub use cpus::{Cpus, InvalidCpus};
@@ -43,3 +44,4 @@ pub use outcome::{Ending, Outcome, Stream, Usage};
 pub use paths::{GuestPath, HostPath, InvalidPath};
 pub use secret::Secret;
 pub use spec::{Access, EnvFiles, Mount, Network, Root, Spec, Syscalls, Walls, Workspace};
+pub use words::Word;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{Bytes, Guarantees, ImageFacts, Span};
 
@@ -34,7 +34,7 @@ pub struct Outcome {
 }
 
 /// How a program ended; the thing that ended it says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Ending {
     /// It exited by itself.

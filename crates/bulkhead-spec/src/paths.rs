@@ -42,6 +42,11 @@ macro_rules! path {
                 &self.0
             }
 
+            /// Whether it can be written down as text and read back.
+            pub fn is_text(&self) -> bool {
+                self.0.to_str().is_some()
+            }
+
             /// Whether `other` is this path or lies below it.
             pub fn holds(&self, other: &Self) -> bool {
                 other.0.starts_with(&self.0)
@@ -72,7 +77,11 @@ macro_rules! path {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                to.collect_str(self)
+                match self.0.to_str() {
+                    Some(text) => to.serialize_str(text),
+                    // Legible, and no longer the same path: whoever reads it back must know.
+                    None => to.collect_str(self),
+                }
             }
         }
     };

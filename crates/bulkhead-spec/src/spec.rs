@@ -8,7 +8,8 @@ use crate::{Guarantees, GuestPath, HostPath, ImageRef, Limits};
 
 /// What a caller wants of a sandbox. The default asks for the least: the host's own programs
 /// read-only, no workspace, no network, no variables, the walls up.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Spec {
     /// What the sandbox sees as `/`.
     pub root: Root,
@@ -27,6 +28,7 @@ pub struct Spec {
     /// Small files to be found in the private home, by their names there.
     pub home_files: BTreeMap<String, String>,
     /// Variables every program in the sandbox starts with.
+    #[serde(with = "crate::words::pairs")]
     pub env: BTreeMap<OsString, OsString>,
     /// Variables for where neither those say anything nor an image that is the root.
     pub fallback_env: BTreeMap<OsString, OsString>,
@@ -39,7 +41,7 @@ pub struct Spec {
 }
 
 /// Where the root filesystem comes from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Root {
     /// The host's own programs and libraries, from an allow-list, read-only.
@@ -52,7 +54,7 @@ pub enum Root {
 }
 
 /// The directory that is worked on, seen inside at its own path.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workspace {
     /// The directory, on both sides.
     pub dir: HostPath,
@@ -76,7 +78,7 @@ pub enum EnvFiles {
 }
 
 /// One host directory or file, seen inside.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
     /// What is shared.
     pub from: HostPath,
@@ -126,7 +128,7 @@ pub enum Syscalls {
 }
 
 /// Whether the walls are wanted at all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Walls {
     /// Every wall that the policy knows is required.

@@ -1,6 +1,8 @@
 //! The words: what they accept, how they print, what they serialise to.
 
 #[cfg(test)]
+mod asks;
+#[cfg(test)]
 mod bytes;
 #[cfg(test)]
 mod cpus;
