@@ -31,7 +31,8 @@ pub struct Exec {
 }
 
 /// Whether the root's image has a say in which program runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Entry {
     /// The program is the one that was named.
     #[default]

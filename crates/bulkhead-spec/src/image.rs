@@ -11,17 +11,17 @@ use crate::{GuestPath, HostPath, escape};
 pub use reference::{InvalidReference, Reference};
 
 /// An image that is wanted as the root, and when it may be fetched.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageRef {
     /// Where it is.
-    #[serde(serialize_with = "shown")]
     pub source: ImageSource,
     /// When a registry is asked.
     pub pull: Pull,
 }
 
 /// Where an image is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ImageSource {
     /// In a registry, or here if it was fetched before.
     Registry(Reference),
@@ -168,8 +168,4 @@ impl Pull {
             Self::Always => "always",
         }
     }
-}
-
-fn shown<S: Serializer>(source: &ImageSource, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(source)
 }

@@ -44,6 +44,7 @@ fn a_spec_survives_being_written_down() {
 #[test]
 fn an_exec_survives_being_written_down() {
     let exec = Exec {
+        entry: bulkhead_spec::Entry::Image,
         argv: vec![word(b"sh"), word(b"-c"), word(b"echo \xff\n")],
         dir: Some("/tmp".parse().unwrap()),
         env: [(word(b"K"), word(b"\x80"))].into(),
