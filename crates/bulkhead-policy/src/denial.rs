@@ -67,6 +67,8 @@ pub enum Denial {
 fn name(network: Network) -> &'static str {
     match network {
         Network::None => "none",
+        Network::Proxy => "proxy",
+        Network::Observe => "observe",
         Network::Open => "open",
     }
 }

@@ -8,6 +8,7 @@
 
 mod admit;
 mod denial;
+mod egress;
 mod environment;
 mod images;
 mod plan;
@@ -16,6 +17,10 @@ mod resolve;
 mod triggers;
 
 pub use denial::Denial;
+pub use egress::{
+    AddressClass, Allowance, EgressCeiling, EgressPlan, EgressRules, Reason, Refusal, Scope,
+    Speech, Verdict,
+};
 pub use environment::{may_inherit, safe_variables};
 pub use images::{ImageRule, InvalidImageRule};
 pub use plan::{ExecPlan, Plan, Settled};

@@ -8,7 +8,7 @@ use bulkhead_spec::{
 };
 use serde::{Serialize, Serializer};
 
-use crate::{Denial, admit::check_variables, resolve::guarantees_of};
+use crate::{Denial, EgressPlan, admit::check_variables, resolve::guarantees_of};
 
 /// A sandbox that may be built, in full detail.
 #[derive(Clone, Debug, Serialize)]
@@ -21,6 +21,8 @@ pub struct Plan {
     #[serde(skip)]
     pub(crate) home_files: BTreeMap<String, String>,
     pub(crate) network: Network,
+    #[serde(skip_serializing_if = "EgressPlan::is_silent")]
+    pub(crate) egress: EgressPlan,
     #[serde(rename = "env_names", serialize_with = "names")]
     pub(crate) env: BTreeMap<OsString, OsString>,
     #[serde(skip)]
@@ -121,6 +123,11 @@ impl Plan {
     /// What the sandbox may talk to.
     pub fn network(&self) -> Network {
         self.network
+    }
+
+    /// Which hosts that are, with a network that asks rules.
+    pub fn egress(&self) -> &EgressPlan {
+        &self.egress
     }
 
     /// Which system calls are let through.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::images::{self, ImageRule};
 
+use crate::EgressCeiling;
+
 /// The most that a sandbox may ask for.
 ///
 /// Layers only narrow: [`Policy::narrowed_by`] can lower a ceiling or add a guarantee, never
@@ -19,6 +21,8 @@ pub struct Policy {
     pub defaults: Limits,
     /// The widest network.
     pub network: Network,
+    /// The most that can be reached by way of the gateway.
+    pub egress: EgressCeiling,
     /// Host directories under which mounts are allowed; `None` for all that are not dangerous.
     pub mountable: Option<BTreeSet<HostPath>>,
     /// Images that may be a root; `None` for all.
@@ -34,6 +38,7 @@ impl Default for Policy {
             ceiling: Limits::default(),
             defaults: Limits::default(),
             network: Network::Open,
+            egress: EgressCeiling::default(),
             mountable: None,
             images: None,
             require: Guarantees::default(),
@@ -49,6 +54,7 @@ impl Policy {
             ceiling: self.ceiling.lowest(other.ceiling),
             defaults: self.defaults.lowest(other.defaults),
             network: self.network.min(other.network),
+            egress: self.egress.narrowed_by(other.egress),
             mountable: narrower(self.mountable, other.mountable),
             images: images::narrower(self.images, other.images),
             require: self.require | other.require,

@@ -8,8 +8,9 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
 use bulkhead_spec::{
     Guarantee::{
-        HostFilesHidden, HostTriggersProtected, NoNetwork, NoNewPrivileges, NothingSurvives,
-        SyscallsFiltered, UnprivilegedOnHost, WorkspaceOnlyWritable,
+        EgressOnlyThroughProxy, HostFilesHidden, HostTriggersProtected, NoNetwork,
+        NoNewPrivileges, NothingSurvives, SyscallsFiltered, UnprivilegedOnHost,
+        WorkspaceOnlyWritable,
     },
     Guarantees, GuestPath, Network, Root, Spec, Walls,
 };
@@ -54,6 +55,7 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         home,
         home_files: spec.home_files,
         network: spec.network,
+        egress: crate::egress::resolve(spec.egress, spec.network, &policy.egress),
         env,
         fallback,
         image: None,
@@ -88,6 +90,7 @@ fn walls(network: Network) -> Guarantees {
     ];
     let silent = match network {
         Network::None => Some(NoNetwork),
+        Network::Proxy | Network::Observe => Some(EgressOnlyThroughProxy),
         Network::Open => None,
     };
     always.into_iter().chain(silent).collect()

@@ -11,12 +11,15 @@
 //! | [`Guarantee`] | one promise that a sandbox keeps towards its host |
 //! | [`Outcome`] | how a program ended, said by the thing that ended it |
 //! | [`Event`] | one line of what the ledger can say |
+//! | [`Rule`] | which hosts may, or may not, be reached from inside |
+//! | [`Egress`] | what a caller wants of the way out: rules, secrets, budgets |
 //!
 //! Invariant: this crate is data. It opens no file, reads no clock and spawns nothing.
 
 mod bytes;
 mod cpus;
 mod duration;
+mod egress;
 mod escape;
 mod event;
 mod exec;
@@ -32,6 +35,13 @@ mod words;
 pub use bytes::{Bytes, InvalidBytes};
 pub use cpus::{Cpus, InvalidCpus};
 pub use duration::{InvalidDuration, Span};
+pub use egress::{
+    AmbiguousPath, Budget, DeniedHost, Egress, EgressEvent, EgressLimits, EgressUsage, GROUPS,
+    Group, Host, HostName, HostPattern, HostUsage, InvalidBinding, InvalidBudget, InvalidHost,
+    InvalidPathPattern, InvalidRule, Money, PathPattern, Ports, Preset, RequestPath, Rule,
+    SecretBinding, SecretSource, Sourced, Spent, Target, UnknownPreset, Wire, allowing,
+    denying, group,
+};
 pub use escape::{escape, escape_bytes};
 pub use event::Event;
 pub use exec::{Entry, Exec, Stdin, Terminal};

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Guarantees, GuestPath, HostPath, ImageRef, Limits};
+use crate::{Egress, Guarantees, GuestPath, HostPath, ImageRef, Limits};
 
 /// What a caller wants of a sandbox. The default asks for the least: the host's own programs
 /// read-only, no workspace, no network, no variables, the walls up.
@@ -25,6 +25,8 @@ pub struct Spec {
     pub limits: Limits,
     /// What the sandbox may talk to.
     pub network: Network,
+    /// Which hosts that are, with a network that asks rules.
+    pub egress: Egress,
     /// Small files to be found in the private home, by their names there.
     pub home_files: BTreeMap<String, String>,
     /// Variables every program in the sandbox starts with.
@@ -110,6 +112,10 @@ pub enum Network {
     /// Nothing but itself.
     #[default]
     None,
+    /// The hosts that rules allow, by way of the egress gateway.
+    Proxy,
+    /// Every public host, by way of the egress gateway, which writes down what was reached.
+    Observe,
     /// Whatever the host can; nothing is filtered.
     Open,
 }

@@ -137,6 +137,7 @@ impl Asked<'_> {
             home_files: self.home_files(),
             limits: self.limits(),
             network: self.config.layer.network.unwrap_or_default(),
+            egress: bulkhead_spec::Egress::default(),
             env: env.variables,
             fallback_env: BTreeMap::new(),
             syscalls: self.syscalls(),

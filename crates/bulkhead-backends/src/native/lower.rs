@@ -65,7 +65,7 @@ pub(super) fn first(plan: &Plan, identity: &Identity) -> Vec<Line> {
     let mut steps = Steps::new(Way::Ours);
     steps.push(Step::Session);
     // First what takes longest and needs nobody: by then the parent has mapped the user.
-    if plan.network() == spec::Network::None {
+    if plan.network() != spec::Network::Open {
         steps.push(Step::OwnNetwork);
     }
     let groups = match identity {

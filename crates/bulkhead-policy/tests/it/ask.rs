@@ -6,10 +6,10 @@ use std::{
     time::Duration,
 };
 
-use bulkhead_policy::Policy;
+use bulkhead_policy::{EgressCeiling, Policy};
 use bulkhead_spec::{
-    Access, EnvFiles, Exec, Guarantees, GuestPath, HostPath, ImageRef, ImageSource, Limits,
-    Mount, Network, Pull, Root, Span, Spec, Syscalls, Walls, Workspace,
+    Access, Egress, EnvFiles, Exec, Guarantees, GuestPath, HostPath, ImageRef, ImageSource,
+    Limits, Mount, Network, Pull, Root, Span, Spec, Syscalls, Walls, Workspace,
 };
 use serde::Deserialize;
 
@@ -110,6 +110,7 @@ impl From<Ask> for Spec {
             home: ask.home,
             limits: ask.limits,
             network: ask.network,
+            egress: Egress::default(),
             env: ask.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             fallback_env: BTreeMap::new(),
             syscalls: ask.syscalls,
@@ -136,6 +137,7 @@ impl From<Layer> for Policy {
             ceiling: layer.ceiling,
             defaults: layer.defaults,
             network: layer.network.unwrap_or(Network::Open),
+            egress: EgressCeiling::default(),
             mountable: layer.mountable,
             images: layer
                 .images

@@ -7,6 +7,8 @@ mod ask;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod egress;
+#[cfg(test)]
 mod environment;
 #[cfg(test)]
 mod narrowing;

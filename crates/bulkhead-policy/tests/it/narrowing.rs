@@ -63,6 +63,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             ceiling,
             defaults,
             network,
+            egress: bulkhead_policy::EgressCeiling::default(),
             mountable,
             images,
             require,

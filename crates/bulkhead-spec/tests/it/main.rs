@@ -9,6 +9,8 @@ mod cpus;
 #[cfg(test)]
 mod duration;
 #[cfg(test)]
+mod egress;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod escape;

@@ -131,6 +131,8 @@ fn access(access: Access) -> &'static str {
 fn network(network: Network) -> String {
     match network {
         Network::None => "none".to_owned(),
+        Network::Proxy => "proxy: the hosts that rules allow".to_owned(),
+        Network::Observe => "observe: every public host, written down".to_owned(),
         Network::Open => "open: whatever this host can talk to".to_owned(),
     }
 }

@@ -78,6 +78,8 @@ fn raised<T: Ord + Display>(what: &str, asked: Option<T>, before: Option<T>) -> 
 fn name(network: Network) -> &'static str {
     match network {
         Network::None => "none",
+        Network::Proxy => "proxy",
+        Network::Observe => "observe",
         Network::Open => "open",
     }
 }
