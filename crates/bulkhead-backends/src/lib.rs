@@ -81,6 +81,11 @@ pub trait Sandbox: Send + Sync {
     /// What the sandbox has used until now.
     fn usage(&self) -> Result<Usage, BackendError>;
 
+    /// A hand that can make its programs stand still, where there is one.
+    fn freezer(&self) -> Option<&dyn Freezer> {
+        None
+    }
+
     /// Ends every program in the sandbox, now; the sandbox itself is still there to be asked.
     async fn kill(&self) -> Result<(), BackendError>;
 
@@ -89,6 +94,16 @@ pub trait Sandbox: Send + Sync {
     /// # Guarantees
     /// After `Ok`, no process of the sandbox exists and nothing of it is left on the host.
     async fn destroy(self: Box<Self>) -> Result<(), BackendError>;
+}
+
+/// Makes the programs of a sandbox stand still: they use no processor and keep their memory.
+#[async_trait::async_trait]
+pub trait Freezer: Send + Sync {
+    /// Returns when all stand still.
+    async fn freeze(&self) -> Result<(), BackendError>;
+
+    /// Lets them go on.
+    async fn thaw(&self) -> Result<(), BackendError>;
 }
 
 /// A program that is running.

@@ -194,7 +194,7 @@ impl Engine {
     }
 }
 
-fn describe(error: &RunError) -> String {
+pub(crate) fn describe(error: &RunError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
     while let Some(cause) = source {

@@ -21,6 +21,14 @@ pub enum RunError {
     /// The backend failed.
     #[error(transparent)]
     Backend(#[from] BackendError),
+    /// A room cannot do what was asked of it.
+    #[error("{what}: {why}")]
+    Room {
+        /// What was asked for.
+        what: &'static str,
+        /// Why not.
+        why: String,
+    },
     /// The room was destroyed.
     #[error("the room is gone")]
     Gone,
@@ -56,12 +64,21 @@ impl RunError {
     /// Whose turn it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Denied(_) => ErrorKind::Denied,
+            Self::Denied(_) | Self::Room { .. } => ErrorKind::Denied,
             Self::Unplaced { .. } => ErrorKind::Unavailable,
             Self::Backend(BackendError::NotFound { .. }) => ErrorKind::NotFound,
             Self::Backend(BackendError::NotExecutable { .. }) => ErrorKind::NotExecutable,
             Self::Gone => ErrorKind::Gone,
             Self::Backend(_) | Self::Ledger { .. } => ErrorKind::Internal,
+        }
+    }
+
+    /// What would help, if anything is known to.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Backend(error) => error.hint(),
+            Self::Unplaced { .. } => Some("type: bulkhead doctor"),
+            Self::Denied(_) | Self::Room { .. } | Self::Gone | Self::Ledger { .. } => None,
         }
     }
 

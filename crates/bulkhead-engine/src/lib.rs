@@ -14,6 +14,7 @@ mod ledger;
 mod place;
 mod pump;
 pub mod room;
+pub mod rooms;
 mod supervise;
 
 pub use console::{Console, Control};

@@ -62,7 +62,7 @@ impl Failure {
                 failure.hint("type: bulkhead doctor")
             }
             RunError::Backend(backend) => Self::backend(backend),
-            RunError::Gone => Self::from_error(Code::Room, error),
+            RunError::Gone | RunError::Room { .. } => Self::from_error(Code::Room, error),
             RunError::Ledger { .. } => Self::from_error(Code::Record, error).hint(
                 "look at the space and the permissions there; BULKHEAD_HOME names another place",
             ),

@@ -24,7 +24,9 @@ use super::{
     streams,
     watch::watch,
 };
-use crate::{BackendError, Process, Sandbox, identity::Owner, workspace::stand_in::StandIns};
+use crate::{
+    BackendError, Freezer, Process, Sandbox, identity::Owner, workspace::stand_in::StandIns,
+};
 
 /// How long the kernel may take to end a sandbox before we say that it is stuck.
 const STUCK: Duration = Duration::from_secs(10);
@@ -236,6 +238,10 @@ impl Sandbox for NativeSandbox {
         Ok(self.shared.usage())
     }
 
+    fn freezer(&self) -> Option<&dyn Freezer> {
+        self.shared.cgroup.as_ref().map(|_| self as &dyn Freezer)
+    }
+
     async fn kill(&self) -> Result<(), BackendError> {
         self.shared.kill().await
     }
@@ -245,6 +251,25 @@ impl Sandbox for NativeSandbox {
         let Self { shared, ready: _, stand_ins, owner } = *self;
         drop((shared, stand_ins, owner));
         Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl Freezer for NativeSandbox {
+    async fn freeze(&self) -> Result<(), BackendError> {
+        let Some(cgroup) = &self.shared.cgroup else { return Ok(()) };
+        cgroup.freeze().map_err(|error| BackendError::System {
+            action: "freeze the sandbox",
+            source: io::Error::other(error),
+        })
+    }
+
+    async fn thaw(&self) -> Result<(), BackendError> {
+        let Some(cgroup) = &self.shared.cgroup else { return Ok(()) };
+        cgroup.thaw().map_err(|error| BackendError::System {
+            action: "let the sandbox go on",
+            source: io::Error::other(error),
+        })
     }
 }
 

@@ -18,7 +18,9 @@ async fn recorded(ask: Ask) -> String {
     match house.run(ask).await {
         Ok(_) | Err(RunError::Denied(_) | RunError::Unplaced { .. } | RunError::Backend(_)) => {
         }
-        Err(error @ (RunError::Gone | RunError::Ledger { .. })) => panic!("{error}"),
+        Err(error @ (RunError::Gone | RunError::Room { .. } | RunError::Ledger { .. })) => {
+            panic!("{error}")
+        }
     }
     house.ledger()
 }

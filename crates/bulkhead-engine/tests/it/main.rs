@@ -36,6 +36,8 @@ mod role;
 #[cfg(test)]
 mod room;
 #[cfg(test)]
+mod rooms;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod traces;

@@ -1,0 +1,23 @@
+//! Rooms that outlive the command that made them.
+//!
+//! One small process, the *shim*, holds each room: its lock, its sandbox, the output of its
+//! programs. Everybody else is a client that talks to the shim over a socket. There is no daemon:
+//! the [`Journal`] is a directory, and who is alive is told by locks, never by what a file says.
+//!
+//! ```text
+//! create ─▶ shim: Journal::begin (fsync) ─▶ Engine::open ─▶ ready ─▶ serve ─▶ end, tombstone
+//! exec, ls, … ─▶ Journal::find ─▶ Client ─▶ shim
+//! ```
+
+mod client;
+mod frame;
+mod journal;
+mod protocol;
+mod shim;
+
+pub use client::{Attached, Client, ClientError, Ear, Hand, Reply};
+pub use journal::{
+    Claim, End, Journal, JournalError, Life, Lifetime, Listed, Record, Then, Why,
+};
+pub use protocol::{Failed, ProgramInfo, RoomInfo, Stats};
+pub use shim::{Ready, hold};

@@ -1,0 +1,315 @@
+//! The other end of a shim's socket.
+
+use std::{
+    ffi::OsStr,
+    fs::File,
+    io,
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use bulkhead_spec::{Ending, Exec, Terminal};
+use rustix::process::Signal;
+use tokio::net::{
+    UnixStream,
+    unix::{OwnedReadHalf, OwnedWriteHalf},
+};
+
+use super::{
+    frame::{CHUNK, Frame, Lane, read, say, send},
+    journal::Lifetime,
+    protocol::{
+        Answer, Failed, Meanwhile, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION,
+    },
+};
+use crate::room::{From, Which};
+
+/// A room that somebody else holds.
+#[derive(Clone, Debug)]
+pub struct Client {
+    socket: PathBuf,
+}
+
+/// What a room did not do.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers: the room has ended, or is just ending.
+    #[error("the room does not answer")]
+    Gone(#[source] io::Error),
+    /// It answered that it could not.
+    #[error(transparent)]
+    Failed(#[from] Failed),
+    /// It said something that makes no sense here.
+    #[error("the room's shim answered `{0}`, which makes no sense here")]
+    Confused(String),
+}
+
+/// A program that runs in a room, seen from outside; two tasks may each take a half.
+#[derive(Debug)]
+pub struct Attached {
+    /// To hear what it says.
+    pub ear: Ear,
+    /// To do something to it.
+    pub hand: Hand,
+}
+
+/// The half of a program's connection on which it is heard.
+#[derive(Debug)]
+pub struct Ear {
+    /// How the room calls the program.
+    pub program: u32,
+    from: OwnedReadHalf,
+}
+
+/// What a client does to a program.
+#[derive(Debug)]
+pub struct Hand {
+    to: OwnedWriteHalf,
+}
+
+/// What comes back from a program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// It said something.
+    Said(Which, Vec<u8>),
+    /// So much of what it said is no longer there.
+    Lost(u64),
+    /// It ended so, or it is not known how; after so long.
+    Ended(Result<Ending, String>, Duration),
+    /// That was all that is there; it still runs.
+    Running,
+}
+
+type Answered<T> = Result<T, ClientError>;
+
+impl Client {
+    /// A client of the shim that listens at `socket`.
+    pub fn new(socket: PathBuf) -> Self {
+        Self { socket }
+    }
+
+    /// Starts a program and stays with it.
+    pub async fn exec(&self, exec: Exec, tag: Option<String>) -> Answered<Attached> {
+        let (mut from, to) = self.ask(Request::Exec { exec, tag, stay: true }).await?;
+        let answer = answer(&mut from).await?;
+        if let Answer::Started { program } = answer {
+            Ok(Attached::new(program, from, to))
+        } else {
+            Err(confused(&answer))
+        }
+    }
+
+    /// Starts a program and leaves it to itself.
+    pub async fn spawn(&self, exec: Exec, tag: Option<String>) -> Answered<u32> {
+        let (mut from, _to) = self.ask(Request::Exec { exec, tag, stay: false }).await?;
+        let answer = answer(&mut from).await?;
+        if let Answer::Started { program } = answer {
+            Ok(program)
+        } else {
+            Err(confused(&answer))
+        }
+    }
+
+    /// Joins a program that runs.
+    pub async fn attach(&self, program: u32, from: From) -> Answered<Attached> {
+        let from_start = from == From::Start;
+        let (from, to) =
+            self.ask(Request::Attach { program, from_start, follow: true }).await?;
+        Ok(Attached::new(program, from, to))
+    }
+
+    /// What is there of what a program said.
+    pub async fn output(&self, program: u32) -> Answered<Attached> {
+        let request = Request::Attach { program, from_start: true, follow: false };
+        let (from, to) = self.ask(request).await?;
+        Ok(Attached::new(program, from, to))
+    }
+
+    /// Its programs, running or ended not long ago.
+    pub async fn programs(&self) -> Answered<Vec<ProgramInfo>> {
+        let answer = self.one(Request::Programs).await?;
+        if let Answer::Programs { programs } = answer {
+            Ok(programs)
+        } else {
+            Err(confused(&answer))
+        }
+    }
+
+    /// Sends a signal to a program and its process group.
+    pub async fn signal(&self, program: u32, signal: Signal) -> Answered<()> {
+        self.done(Request::Signal { program, signal: signal.as_raw() }).await
+    }
+
+    /// Writes to what a program reads.
+    pub async fn input(&self, program: u32, bytes: &[u8]) -> Answered<()> {
+        let (mut from, mut to) = self.ask(Request::Input { program }).await?;
+        for chunk in bytes.chunks(CHUNK) {
+            send(&mut to, Lane::In, chunk).await.map_err(ClientError::Gone)?;
+        }
+        send(&mut to, Lane::In, &[]).await.map_err(ClientError::Gone)?;
+        let answer = answer(&mut from).await?;
+        if let Answer::Done = answer { Ok(()) } else { Err(confused(&answer)) }
+    }
+
+    /// Ends what a program reads.
+    pub async fn close_input(&self, program: u32) -> Answered<()> {
+        self.done(Request::CloseInput { program }).await
+    }
+
+    /// Tells the terminal of a program its size.
+    pub async fn resize(&self, program: u32, terminal: Terminal) -> Answered<()> {
+        self.done(Request::Resize { program, terminal }).await
+    }
+
+    /// What the room has used.
+    pub async fn stats(&self) -> Answered<Stats> {
+        let answer = self.one(Request::Stats).await?;
+        if let Answer::Stats { stats } = answer { Ok(*stats) } else { Err(confused(&answer)) }
+    }
+
+    /// What the room is.
+    pub async fn inspect(&self) -> Answered<RoomInfo> {
+        let answer = self.one(Request::Inspect).await?;
+        if let Answer::Room { room } = answer { Ok(*room) } else { Err(confused(&answer)) }
+    }
+
+    /// Freezes every program.
+    pub async fn pause(&self) -> Answered<()> {
+        self.done(Request::Pause).await
+    }
+
+    /// Lets them go on.
+    pub async fn resume(&self) -> Answered<()> {
+        self.done(Request::Resume).await
+    }
+
+    /// Sets how long the room lives from now on.
+    pub async fn live(&self, lifetime: Lifetime) -> Answered<()> {
+        self.done(Request::Lifetime(lifetime)).await
+    }
+
+    /// Ends the room; its programs have `grace` to stop by themselves. Returns when nothing of it
+    /// is left.
+    pub async fn end(&self, grace: Duration) -> Answered<()> {
+        let grace_ms = u64::try_from(grace.as_millis()).unwrap_or(u64::MAX);
+        let (mut from, _to) = self.ask(Request::End { grace_ms }).await?;
+        let answer = answer(&mut from).await?;
+        if !matches!(answer, Answer::Done) {
+            return Err(confused(&answer));
+        }
+        // The socket goes when all else has gone.
+        while self.socket.exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    async fn done(&self, request: Request) -> Answered<()> {
+        let answer = self.one(request).await?;
+        if let Answer::Done = answer { Ok(()) } else { Err(confused(&answer)) }
+    }
+
+    async fn one(&self, request: Request) -> Answered<Answer> {
+        let (mut from, _to) = self.ask(request).await?;
+        answer(&mut from).await
+    }
+
+    async fn ask(&self, request: Request) -> Answered<(OwnedReadHalf, OwnedWriteHalf)> {
+        let stream = connect(&self.socket).await.map_err(ClientError::Gone)?;
+        let (from, mut to) = stream.into_split();
+        let opening = Opening { version: VERSION, request };
+        say(&mut to, &opening).await.map_err(ClientError::Gone)?;
+        Ok((from, to))
+    }
+}
+
+impl Attached {
+    fn new(program: u32, from: OwnedReadHalf, to: OwnedWriteHalf) -> Self {
+        Self { ear: Ear { program, from }, hand: Hand { to } }
+    }
+}
+
+impl Ear {
+    /// What comes next; nothing more comes after the end.
+    pub async fn next(&mut self) -> Answered<Reply> {
+        let frame = read(&mut self.from).await.map_err(ClientError::Gone)?;
+        let Some(frame) = frame else {
+            return Err(ClientError::Gone(io::ErrorKind::UnexpectedEof.into()));
+        };
+        match frame {
+            Frame::Bytes(Lane::Err, bytes) => Ok(Reply::Said(Which::Stderr, bytes)),
+            Frame::Bytes(Lane::In | Lane::Out, bytes) => Ok(Reply::Said(Which::Stdout, bytes)),
+            Frame::Message(_) => match frame.message().map_err(ClientError::Gone)? {
+                Answer::Lost { bytes } => Ok(Reply::Lost(bytes)),
+                Answer::Done => Ok(Reply::Running),
+                Answer::Ended { ending, trouble, wall_seconds } => {
+                    let ending = ending.ok_or_else(|| trouble.unwrap_or_default());
+                    let wall = Duration::try_from_secs_f64(wall_seconds).unwrap_or_default();
+                    Ok(Reply::Ended(ending, wall))
+                }
+                Answer::Failed(failed) => Err(failed.into()),
+                other @ (Answer::Started { .. }
+                | Answer::Programs { .. }
+                | Answer::Stats { .. }
+                | Answer::Room { .. }) => Err(confused(&other)),
+            },
+        }
+    }
+}
+
+impl Hand {
+    /// Writes to what it reads.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for chunk in bytes.chunks(CHUNK) {
+            send(&mut self.to, Lane::In, chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends what it reads.
+    pub async fn close_input(&mut self) -> io::Result<()> {
+        say(&mut self.to, &Meanwhile::CloseInput).await
+    }
+
+    /// Passes a signal on to it.
+    pub async fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        say(&mut self.to, &Meanwhile::Signal { signal: signal.as_raw() }).await
+    }
+
+    /// Ends it, now.
+    pub async fn kill(&mut self) -> io::Result<()> {
+        say(&mut self.to, &Meanwhile::Kill).await
+    }
+
+    /// Tells its terminal a new size.
+    pub async fn resize(&mut self, terminal: Terminal) -> io::Result<()> {
+        say(&mut self.to, &Meanwhile::Resize { terminal }).await
+    }
+}
+
+async fn answer(from: &mut OwnedReadHalf) -> Answered<Answer> {
+    let frame = read(from).await.map_err(ClientError::Gone)?;
+    let Some(frame) = frame else {
+        return Err(ClientError::Gone(io::ErrorKind::UnexpectedEof.into()));
+    };
+    let answer = frame.message().map_err(ClientError::Gone)?;
+    if let Answer::Failed(failed) = answer { Err(failed.into()) } else { Ok(answer) }
+}
+
+fn confused(answer: &Answer) -> ClientError {
+    ClientError::Confused(format!("{answer:?}"))
+}
+
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let dir = File::open(dir)?;
+    UnixStream::connect(through(&dir, name)).await
+}
+
+/// A name in an open directory, as a path that is short enough for the address of a socket.
+pub(super) fn through(dir: &File, name: &OsStr) -> PathBuf {
+    Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name)
+}

@@ -1,0 +1,433 @@
+//! What is written down about rooms before they exist, and after they ended.
+//!
+//! Invariant: a record is on the disk before anything of its room is made. A lock that is free
+//! says that its shim is dead, whatever the record says.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use bulkhead_policy::Policy;
+use bulkhead_spec::{Span, Spec, escape};
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+/// The form of records that this program writes and reads.
+const VERSION: u32 = 1;
+const RECORD: &str = "room.json";
+const END: &str = "end.json";
+const LOCK: &str = "lock";
+
+/// The rooms of one user, as a directory.
+#[derive(Clone, Debug)]
+pub struct Journal {
+    state: PathBuf,
+    runtime: PathBuf,
+}
+
+/// A room as it was asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// The form of this record.
+    pub version: u32,
+    /// Unique on this host, for ever.
+    pub id: String,
+    /// What its user calls it; unique among living rooms.
+    pub name: String,
+    /// What its user says about it.
+    pub labels: BTreeMap<String, String>,
+    /// Seconds since 1970, for display.
+    pub made: u64,
+    /// How long it lives.
+    pub lifetime: Lifetime,
+    /// The backend that was asked for.
+    pub backend: String,
+    /// What was asked for.
+    pub spec: Spec,
+    /// The rules that it is judged by.
+    pub policy: Policy,
+}
+
+/// How long a room lives, and what happens then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifetime {
+    /// How long at most.
+    pub ttl: Option<Span>,
+    /// How long with no program running and nobody connected.
+    pub idle: Option<Span>,
+    /// What happens then.
+    pub then: Then,
+}
+
+/// What happens to a room whose time is over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// It ends.
+    #[default]
+    Kill,
+    /// It is frozen until somebody wants it again.
+    Pause,
+}
+
+/// The tombstone of a room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Seconds since 1970, for display.
+    pub at: u64,
+    /// What ended it.
+    pub why: Why,
+}
+
+/// What ended a room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// Somebody stopped it.
+    Stopped,
+    /// Its time to live was over.
+    Expired,
+    /// Nobody had used it for as long as it was told to wait.
+    Idle,
+    /// It could not be built.
+    Failed(String),
+    /// Its shim, or its first process, went away without a word.
+    Lost,
+}
+
+/// Whether a room can be talked to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Its shim holds the lock.
+    Alive,
+    /// It ended, and this is how.
+    Ended(End),
+}
+
+/// A room in the journal.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// What was asked for.
+    pub record: Record,
+    /// Whether it lives.
+    pub life: Life,
+}
+
+/// The right to be the shim of a room: the lock is held as long as this lives.
+#[derive(Debug)]
+pub struct Claim {
+    dir: PathBuf,
+    socket: PathBuf,
+    _lock: File,
+}
+
+/// The journal cannot be used as it is, or does not know the room.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// No room has this name.
+    #[error("there is no room `{}`", escape(.0))]
+    Unknown(String),
+    /// Several rooms could be meant.
+    #[error("`{}` could be {}", escape(.text), .candidates.join(", "))]
+    Ambiguous {
+        /// What was said.
+        text: String,
+        /// The names of all that match.
+        candidates: Vec<String>,
+    },
+    /// A living room has this name already.
+    #[error("a room called `{}` exists already", escape(.0))]
+    Taken(String),
+    /// A name that rooms cannot have.
+    #[error(
+        "`{}` cannot be the name of a room: letters, digits, `-`, `_` and `.`, at most 64",
+        escape(.0)
+    )]
+    Name(String),
+    /// A record that this program cannot read. It was moved aside, and nothing was deleted.
+    #[error("the record of a room could not be read and was moved to `{}`: {why}", .moved.display())]
+    Unreadable {
+        /// Where it is now.
+        moved: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The system refused something.
+    #[error("could not {action} in the journal of rooms")]
+    System {
+        /// What was to be done.
+        action: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Journal {
+    /// The journal below `state`, with sockets below `runtime`.
+    pub fn new(state: &Path, runtime: &Path) -> Self {
+        Self { state: state.join("rooms"), runtime: runtime.join("rooms") }
+    }
+
+    /// Writes `record` down and takes the lock of its room, before anything of it is made.
+    pub fn begin(&self, record: &Record) -> Result<Claim, JournalError> {
+        check_name(&record.name)?;
+        let failed = |source| JournalError::System { action: "begin a room", source };
+        private_dir(&self.state).map_err(failed)?;
+        private_dir(&self.runtime).map_err(failed)?;
+        // Two that want the same name at once take turns.
+        let turn = self.turn().map_err(failed)?;
+        if self.living()?.iter().any(|it| it.record.name == record.name) {
+            return Err(JournalError::Taken(record.name.clone()));
+        }
+        let dir = self.state.join(&record.id);
+        DirBuilder::new().mode(0o700).create(&dir).map_err(failed)?;
+        let lock = lock_file(&dir).map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| failed(errno.into()))?;
+        write_whole(&dir, RECORD, record).map_err(failed)?;
+        File::open(&self.state).and_then(|it| it.sync_all()).map_err(failed)?;
+        drop(turn);
+        Ok(Claim { dir, socket: self.socket(&record.id), _lock: lock })
+    }
+
+    /// Where the shim of `id` listens.
+    pub fn socket(&self, id: &str) -> PathBuf {
+        self.runtime.join(format!("{id}.sock"))
+    }
+
+    /// Every room that the journal knows. A record that cannot be read is moved aside and told
+    /// by [`Journal::quarantine`], not here.
+    pub fn list(&self) -> Result<Vec<Listed>, JournalError> {
+        let failed = |source| JournalError::System { action: "list rooms", source };
+        let entries = match fs::read_dir(&self.state) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut rooms = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            if !entry.file_type().is_ok_and(|it| it.is_dir()) {
+                continue;
+            }
+            if let Some(listed) = look(&entry.path()).ok().flatten() {
+                rooms.push(listed);
+            }
+        }
+        rooms.sort_by(|one, other| {
+            (one.record.made, &one.record.id).cmp(&(other.record.made, &other.record.id))
+        });
+        Ok(rooms)
+    }
+
+    /// Those that can be talked to.
+    pub fn living(&self) -> Result<Vec<Listed>, JournalError> {
+        let alive = |it: &Listed| it.life == Life::Alive;
+        Ok(self.list()?.into_iter().filter(alive).collect())
+    }
+
+    /// The room called `text`: its name or its id, or a beginning that only one room has. A living
+    /// room comes before one that has ended.
+    pub fn find(&self, text: &str) -> Result<Listed, JournalError> {
+        let rooms = self.list()?;
+        let (alive, ended): (Vec<_>, Vec<_>) =
+            rooms.into_iter().partition(|it| it.life == Life::Alive);
+        // Of those that have ended under one name, the last is meant.
+        let ended: Vec<_> = ended.into_iter().rev().collect();
+        for rooms in [&alive, &ended] {
+            let exact = |it: &&Listed| it.record.name == text || it.record.id == text;
+            if let Some(found) = rooms.iter().find(exact) {
+                return Ok(found.clone());
+            }
+        }
+        let begins = |it: &&Listed| {
+            !text.is_empty()
+                && (it.record.name.starts_with(text) || it.record.id.starts_with(text))
+        };
+        let mut found: Vec<_> = alive.iter().chain(&ended).filter(begins).collect();
+        match (found.pop(), found.as_slice()) {
+            (Some(found), []) => Ok(found.clone()),
+            (None, _) => Err(JournalError::Unknown(text.to_owned())),
+            (Some(last), others) => {
+                let all = others.iter().copied().chain([last]);
+                let candidates = all.map(|it| it.record.name.clone()).collect();
+                Err(JournalError::Ambiguous { text: text.to_owned(), candidates })
+            }
+        }
+    }
+
+    /// Forgets a room that has ended.
+    pub fn forget(&self, id: &str) -> Result<(), JournalError> {
+        let failed = |source| JournalError::System { action: "forget a room", source };
+        remove_if_there(&self.socket(id)).map_err(failed)?;
+        match fs::remove_dir_all(self.state.join(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Gives a tombstone to every room whose shim is dead, and says which they were.
+    pub fn bury(&self) -> Result<Vec<Record>, JournalError> {
+        let failed = |source| JournalError::System { action: "bury a room", source };
+        let mut buried = Vec::new();
+        for listed in self.list()? {
+            let dir = self.state.join(&listed.record.id);
+            if listed.life == Life::Alive || dir.join(END).exists() {
+                continue;
+            }
+            let lost = End { at: now(), why: Why::Lost };
+            write_whole(&dir, END, &lost).map_err(failed)?;
+            remove_if_there(&self.socket(&listed.record.id)).map_err(failed)?;
+            buried.push(listed.record);
+        }
+        Ok(buried)
+    }
+
+    /// Moves records aside that cannot be read, and says what is wrong with each. Nothing that is
+    /// not understood is deleted.
+    pub fn quarantine(&self) -> Result<Vec<JournalError>, JournalError> {
+        let failed = |source| JournalError::System { action: "look at rooms", source };
+        let Ok(entries) = fs::read_dir(&self.state) else { return Ok(Vec::new()) };
+        let mut moved = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let (path, name) = (entry.path(), entry.file_name());
+            if name == "unreadable" || !entry.file_type().is_ok_and(|it| it.is_dir()) {
+                continue;
+            }
+            let Err(why) = look(&path) else { continue };
+            let aside = self.state.join("unreadable");
+            private_dir(&aside).map_err(failed)?;
+            let to = aside.join(format!("{}-{}", now(), name.display()));
+            fs::rename(&path, &to).map_err(failed)?;
+            moved.push(JournalError::Unreadable { moved: to, why });
+        }
+        Ok(moved)
+    }
+
+    fn turn(&self) -> io::Result<File> {
+        let turn = lock_file(&self.state)?;
+        flock(&turn, FlockOperation::LockExclusive)?;
+        Ok(turn)
+    }
+}
+
+impl Claim {
+    /// Where to listen.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// A place for what the room keeps on disk.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Writes down how the room ended.
+    pub fn end(&self, why: Why) -> io::Result<()> {
+        remove_if_there(&self.socket)?;
+        write_whole(&self.dir, END, &End { at: now(), why })
+    }
+
+    /// Leaves nothing of a room that was never there.
+    pub fn erase(self) -> io::Result<()> {
+        remove_if_there(&self.socket)?;
+        fs::remove_dir_all(&self.dir)
+    }
+}
+
+/// What every record has, whatever its form.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+/// A room at `dir`; nothing where none has got as far as a record; else what is wrong with it.
+fn look(dir: &Path) -> Result<Option<Listed>, String> {
+    let text = match fs::read(dir.join(RECORD)) {
+        Ok(text) => text,
+        // Being born, or `unreadable` itself.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let versioned: Versioned =
+        serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    if versioned.version != VERSION {
+        let version = versioned.version;
+        return Err(format!("it has the form {version}, and this program knows {VERSION}"));
+    }
+    let record: Record = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    let free = lock_file(dir)
+        .and_then(|lock| Ok(flock(&lock, FlockOperation::NonBlockingLockShared)?))
+        .is_ok();
+    let life = if free {
+        let end = fs::read(dir.join(END)).ok();
+        let end = end.and_then(|text| serde_json::from_slice(&text).ok());
+        Life::Ended(end.unwrap_or(End { at: record.made, why: Why::Lost }))
+    } else {
+        Life::Alive
+    };
+    Ok(Some(Listed { record, life }))
+}
+
+impl Record {
+    /// A record of the form that this program writes, made now.
+    pub fn new(id: String, name: String, spec: Spec, policy: Policy) -> Self {
+        Self {
+            version: VERSION,
+            id,
+            name,
+            labels: BTreeMap::new(),
+            made: now(),
+            lifetime: Lifetime::default(),
+            backend: String::new(),
+            spec,
+            policy,
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), JournalError> {
+    let allowed = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+    let first = name.chars().next().is_some_and(|it| it.is_ascii_alphanumeric());
+    if first && name.len() <= 64 && name.chars().all(allowed) {
+        return Ok(());
+    }
+    Err(JournalError::Name(name.to_owned()))
+}
+
+fn private_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)
+}
+
+fn lock_file(dir: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join(LOCK))
+}
+
+/// Either the whole file is there afterwards, or what was there before.
+fn write_whole<T: Serialize>(dir: &Path, name: &str, what: &T) -> io::Result<()> {
+    let fresh = dir.join(format!("{name}.new"));
+    let mut file =
+        OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
+    file.write_all(&serde_json::to_vec(what)?)?;
+    file.sync_all()?;
+    fs::rename(&fresh, dir.join(name))?;
+    File::open(dir)?.sync_all()
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
+}

@@ -1,0 +1,308 @@
+//! The process that holds a room.
+
+mod serve;
+
+use std::{
+    io,
+    os::fd::AsFd,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bulkhead_backends::{Freezer, Sandbox};
+use bulkhead_spec::Span;
+use rustix::net::sockopt::socket_peercred;
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::{Notify, watch},
+    task::JoinSet,
+    time::{Instant, sleep_until},
+};
+
+use super::journal::{Claim, Journal, JournalError, Lifetime, Record, Then, Why};
+use crate::{Engine, RunError, engine::describe, room::Room};
+
+/// What a shim says to whoever started it, once.
+#[derive(Debug)]
+pub enum Ready {
+    /// The room is there and can be talked to.
+    Yes,
+    /// The journal does not take it.
+    Journal(JournalError),
+    /// It could not be built.
+    Room(RunError),
+    /// The shim itself could not begin.
+    System(io::Error),
+}
+
+/// A room and what its shim knows about it.
+pub(super) struct Held {
+    pub(super) record: Record,
+    pub(super) room: Room,
+    lifetime: Mutex<Lifetime>,
+    /// When its time began to run.
+    since: Mutex<Instant>,
+    /// Connections that are open: somebody uses the room.
+    pub(super) guests: watch::Sender<usize>,
+    pub(super) paused: watch::Sender<bool>,
+    pub(super) over: watch::Sender<Option<Ending>>,
+    changed: Notify,
+}
+
+/// How a room is to end.
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    pub(super) why: Why,
+    pub(super) grace: Duration,
+}
+
+/// Makes the room of `record`, holds it, serves its clients, and ends it when it is time.
+///
+/// `ready` is told once whether the room came to be.
+pub async fn hold(
+    engine: &Engine,
+    journal: &Journal,
+    record: Record,
+    ready: impl FnOnce(Ready),
+) -> io::Result<()> {
+    let claim = match journal.begin(&record) {
+        Ok(claim) => claim,
+        Err(error) => {
+            ready(Ready::Journal(error));
+            return Ok(());
+        }
+    };
+    let room = match engine.open(&record.id, record.spec.clone()).await {
+        Ok(room) => room,
+        Err(error) => {
+            // Whoever asked is told; there is no room that anybody could ask about.
+            claim.erase()?;
+            ready(Ready::Room(error));
+            return Ok(());
+        }
+    };
+    let listener = match listen(claim.socket()) {
+        Ok(listener) => listener,
+        Err(error) => {
+            room.destroy().await.map_err(io::Error::other)?;
+            claim.erase()?;
+            ready(Ready::System(error));
+            return Ok(());
+        }
+    };
+    let held = Arc::new(Held::new(record, room));
+    ready(Ready::Yes);
+    let ending = held.live(&listener).await;
+    drop(listener);
+    held.finish(&claim, ending).await
+}
+
+/// A socket whose path may be longer than an address can be: reached through its directory.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let (dir, name) = (path.parent(), path.file_name());
+    let (Some(dir), Some(name)) = (dir, name) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let dir = std::fs::File::open(dir)?;
+    let short = super::client::through(&dir, name);
+    if path.exists() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(short)?;
+    rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))?;
+    Ok(listener)
+}
+
+impl Held {
+    fn new(record: Record, room: Room) -> Self {
+        Self {
+            lifetime: Mutex::new(record.lifetime),
+            record,
+            room,
+            since: Mutex::new(Instant::now()),
+            guests: watch::Sender::new(0),
+            paused: watch::Sender::new(false),
+            over: watch::Sender::new(None),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Serves until the room is to end.
+    async fn live(self: &Arc<Self>, listener: &UnixListener) -> Ending {
+        let mut clients = JoinSet::new();
+        let mut over = self.over.subscribe();
+        let clock = self.clock();
+        tokio::pin!(clock);
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        if ours(&stream) {
+                            clients.spawn(serve::serve(Arc::clone(self), stream));
+                        }
+                    }
+                    // Out of descriptors: those that are open must end first.
+                    Err(error) => {
+                        tracing::warn!(%error, "could not take a connection");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+                Some(_) = clients.join_next() => {}
+                why = &mut clock => return Ending { why, grace: Duration::ZERO },
+                ending = told(&mut over) => return ending,
+            }
+        }
+    }
+
+    /// Returns when the room's time is over, and why. A room that is to be frozen then, is.
+    async fn clock(&self) -> Why {
+        loop {
+            let lifetime = *self.lifetime();
+            let expired = deadline(*self.since(), lifetime.ttl);
+            let over = tokio::select! {
+                () = reached(expired) => Why::Expired,
+                () = self.idled(lifetime.idle) => Why::Idle,
+                () = self.changed.notified() => continue,
+            };
+            match lifetime.then {
+                Then::Kill => return over,
+                Then::Pause => {
+                    if let Err(error) = self.pause().await {
+                        tracing::warn!(%error, "could not freeze the room, so it ends");
+                        return over;
+                    }
+                    self.changed.notified().await;
+                }
+            }
+        }
+    }
+
+    /// Returns when nobody has been here for `idle`.
+    async fn idled(&self, idle: Option<Span>) {
+        let Some(Span(idle)) = idle else { return std::future::pending().await };
+        let mut guests = self.guests.subscribe();
+        loop {
+            // Someone who is connected, or a program that runs, keeps the room.
+            guests.wait_for(|it| *it == 0).await.map(drop).unwrap_or_default();
+            let since = Instant::now();
+            if self.busy() {
+                tokio::time::sleep(idle.min(Duration::from_secs(1))).await;
+                continue;
+            }
+            tokio::select! {
+                () = sleep_until(since + idle) => {
+                    if !self.busy() {
+                        return;
+                    }
+                }
+                _ = guests.changed() => {}
+            }
+        }
+    }
+
+    fn busy(&self) -> bool {
+        self.room.programs().iter().any(|it| it.finished().is_none())
+    }
+
+    /// Freezes the room.
+    pub(super) async fn pause(&self) -> Result<(), RunError> {
+        freezer(&*self.room.sandbox().await?)?.freeze().await?;
+        self.paused.send_replace(true);
+        Ok(())
+    }
+
+    /// Lets a frozen room go on. Its time begins anew.
+    pub(super) async fn resume(&self) -> Result<(), RunError> {
+        freezer(&*self.room.sandbox().await?)?.thaw().await?;
+        self.paused.send_replace(false);
+        *self.since() = Instant::now();
+        self.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// From now on it lives so long.
+    pub(super) fn prolong(&self, lifetime: Lifetime) {
+        *self.lifetime() = lifetime;
+        *self.since() = Instant::now();
+        self.changed.notify_waiters();
+    }
+
+    /// What it was told, and how much of it is left.
+    pub(super) fn time(&self) -> (Lifetime, Option<Duration>) {
+        let lifetime = *self.lifetime();
+        let end = deadline(*self.since(), lifetime.ttl);
+        (lifetime, end.map(|it| it.saturating_duration_since(Instant::now())))
+    }
+
+    async fn finish(&self, claim: &Claim, ending: Ending) -> io::Result<()> {
+        if *self.paused.borrow() {
+            // Frozen programs cannot hear that they should stop.
+            self.resume().await.map_err(io::Error::other)?;
+        }
+        self.ask_to_stop(ending.grace).await;
+        let destroyed = self.room.destroy().await;
+        if let Err(error) = &destroyed {
+            tracing::warn!(error = describe(error), "the room is not gone entirely");
+        }
+        claim.end(ending.why)?;
+        destroyed.map_err(io::Error::other)
+    }
+
+    async fn ask_to_stop(&self, grace: Duration) {
+        let running = self.room.programs();
+        let running = running.iter().filter(|it| it.finished().is_none());
+        let running: Vec<_> = running.collect();
+        if grace.is_zero() || running.is_empty() {
+            return;
+        }
+        for program in &running {
+            program.signal(rustix::process::Signal::TERM);
+        }
+        let all = async {
+            for program in &running {
+                program.wait().await;
+            }
+        };
+        tokio::time::timeout(grace, all).await.unwrap_or_default();
+    }
+
+    fn lifetime(&self) -> std::sync::MutexGuard<'_, Lifetime> {
+        self.lifetime.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn since(&self) -> std::sync::MutexGuard<'_, Instant> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a client wants the room to end, when one does.
+async fn told(over: &mut watch::Receiver<Option<Ending>>) -> Ending {
+    let told = over.wait_for(Option::is_some).await.map(|it| it.clone());
+    match told.ok().flatten() {
+        Some(ending) => ending,
+        None => std::future::pending().await,
+    }
+}
+
+fn freezer(sandbox: &dyn Sandbox) -> Result<&dyn Freezer, RunError> {
+    let why = "nothing on this host freezes the programs of this room".to_owned();
+    sandbox.freezer().ok_or(RunError::Room { what: "pause", why })
+}
+
+fn deadline(since: Instant, ttl: Option<Span>) -> Option<Instant> {
+    since.checked_add(ttl?.0)
+}
+
+async fn reached(when: Option<Instant>) {
+    match when {
+        Some(when) => sleep_until(when).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Whether the same user, or root, is at the other end.
+fn ours(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    socket_peercred(stream.as_fd()).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+}

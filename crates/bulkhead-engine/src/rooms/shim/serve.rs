@@ -1,0 +1,362 @@
+//! One connection of a client.
+
+use std::{
+    io,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use bulkhead_spec::{Exec, Word};
+use rustix::process::Signal;
+use tokio::net::{
+    UnixStream,
+    unix::{OwnedReadHalf, OwnedWriteHalf},
+};
+
+use super::{
+    super::{
+        frame::{Frame, Lane, read, say, send},
+        journal::Why,
+        protocol::{
+            Answer, Failed, Meanwhile, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION,
+        },
+    },
+    Ending, Held,
+};
+use crate::{
+    ErrorKind, RunError,
+    room::{Finished, From, Piece, Program, Tail, Which},
+};
+
+/// Serves one client. What goes wrong on its connection is its own affair.
+pub(super) async fn serve(held: Arc<Held>, stream: UnixStream) {
+    held.guests.send_modify(|it| *it += 1);
+    let (mut from, mut to) = stream.into_split();
+    let served = async {
+        let Some(first) = read(&mut from).await? else { return Ok(()) };
+        let opening: Opening = first.message()?;
+        if opening.version != VERSION {
+            let known = opening.version;
+            let message = format!("this room was made by a program that speaks {VERSION}");
+            let causes = vec![format!("the one that asks speaks {known}")];
+            let (kind, hint) = ("version".to_owned(), None);
+            let failed = Failed { kind, message, causes, hint, exit: 125 };
+            return say(&mut to, &Answer::Failed(failed)).await;
+        }
+        let mut client = Client { held: Arc::clone(&held), from, to };
+        match client.obey(opening.request).await {
+            Ok(()) => Ok(()),
+            Err(Trouble::Stream(error)) => Err(error),
+            Err(Trouble::Run(error)) => say(&mut client.to, &failed(&error)).await,
+        }
+    };
+    if let Err(error) = served.await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+    held.guests.send_modify(|it| *it = it.saturating_sub(1));
+}
+
+struct Client {
+    held: Arc<Held>,
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+}
+
+enum Trouble {
+    Stream(io::Error),
+    Run(RunError),
+}
+
+impl std::convert::From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Self::Stream(error)
+    }
+}
+
+impl std::convert::From<RunError> for Trouble {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
+}
+
+impl Client {
+    async fn obey(&mut self, request: Request) -> Result<(), Trouble> {
+        match request {
+            Request::Exec { exec, tag, stay } => {
+                let program = self.exec(exec, tag).await?;
+                let tail = program.attach(From::Start);
+                self.answer(Answer::Started { program: program.id() }).await?;
+                if stay { self.accompany(&program, tail).await } else { Ok(()) }
+            }
+            Request::Attach { program, from_start, follow } => {
+                let program = self.program(program)?;
+                let from = if from_start { From::Start } else { From::Now };
+                if follow {
+                    let tail = program.attach(from);
+                    self.accompany(&program, tail).await
+                } else {
+                    self.recite(&program).await
+                }
+            }
+            Request::Programs => {
+                let programs = self.held.room.programs();
+                let programs = programs.iter().map(|it| info(it)).collect();
+                self.answer(Answer::Programs { programs }).await
+            }
+            Request::Signal { program, signal } => {
+                let program = self.program(program)?;
+                let signal = named(signal)?;
+                if signal == Signal::KILL {
+                    program.kill();
+                } else {
+                    program.signal(signal);
+                }
+                self.answer(Answer::Done).await
+            }
+            Request::Input { program } => self.input(program).await,
+            Request::CloseInput { program } => {
+                self.program(program)?.close_stdin().await;
+                self.answer(Answer::Done).await
+            }
+            Request::Resize { program, terminal } => {
+                self.program(program)?.resize(terminal);
+                self.answer(Answer::Done).await
+            }
+            Request::Stats
+            | Request::Inspect
+            | Request::Pause
+            | Request::Resume
+            | Request::Lifetime(_)
+            | Request::End { .. } => self.about_room(request).await,
+        }
+    }
+
+    async fn about_room(&mut self, request: Request) -> Result<(), Trouble> {
+        match request {
+            Request::Stats => {
+                let stats = Box::new(self.stats().await?);
+                self.answer(Answer::Stats { stats }).await
+            }
+            Request::Inspect => {
+                let room = Box::new(self.room()?);
+                self.answer(Answer::Room { room }).await
+            }
+            Request::Pause => {
+                self.held.pause().await?;
+                self.answer(Answer::Done).await
+            }
+            Request::Resume => {
+                self.held.resume().await?;
+                self.answer(Answer::Done).await
+            }
+            Request::Lifetime(lifetime) => {
+                self.held.prolong(lifetime);
+                self.answer(Answer::Done).await
+            }
+            Request::End { grace_ms } => {
+                let ending =
+                    Ending { why: Why::Stopped, grace: Duration::from_millis(grace_ms) };
+                self.answer(Answer::Done).await?;
+                self.held.over.send_replace(Some(ending));
+                Ok(())
+            }
+            Request::Exec { .. }
+            | Request::Attach { .. }
+            | Request::Programs
+            | Request::Signal { .. }
+            | Request::Input { .. }
+            | Request::CloseInput { .. }
+            | Request::Resize { .. } => Err(io::Error::other("not about the room").into()),
+        }
+    }
+
+    async fn exec(&mut self, exec: Exec, tag: Option<String>) -> Result<Arc<Program>, Trouble> {
+        // A room that was frozen for want of use goes on for whoever wants it.
+        if *self.held.paused.borrow() {
+            self.held.resume().await?;
+        }
+        Ok(self.held.room.exec(exec, tag).await?)
+    }
+
+    /// Passes on what a program says until it ends, and what its client does to it.
+    async fn accompany(&mut self, program: &Program, mut tail: Tail) -> Result<(), Trouble> {
+        let Self { from, to, .. } = self;
+        let passed_on = async {
+            while let Some(piece) = tail.next().await {
+                pass(to, piece).await?;
+            }
+            Ok::<(), Trouble>(())
+        };
+        let obeyed = async {
+            while let Some(frame) = read(from).await? {
+                obey(program, frame).await?;
+            }
+            // A client that says no more may still listen.
+            std::future::pending::<Result<(), Trouble>>().await
+        };
+        tokio::select! {
+            done = passed_on => done?,
+            broken = obeyed => broken?,
+        }
+        let ended = ended(program.wait().await);
+        self.answer(ended).await
+    }
+
+    /// Passes on what is still there of what a program said.
+    async fn recite(&mut self, program: &Program) -> Result<(), Trouble> {
+        let mut tail = program.look(From::Start);
+        let until = program.said();
+        let mut passed = 0;
+        while passed < until {
+            let Some(piece) = tail.next().await else { break };
+            passed += match &piece {
+                Piece::Said { bytes, .. } => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+                Piece::Lost { bytes } => *bytes,
+            };
+            pass(&mut self.to, piece).await?;
+        }
+        match program.finished() {
+            Some(finished) => self.answer(ended(finished)).await,
+            None => self.answer(Answer::Done).await,
+        }
+    }
+
+    async fn input(&mut self, program: u32) -> Result<(), Trouble> {
+        let program = self.program(program)?;
+        while let Some(frame) = read(&mut self.from).await? {
+            match frame {
+                Frame::Bytes(Lane::In, bytes) if bytes.is_empty() => break,
+                Frame::Bytes(Lane::In, bytes) => {
+                    if program.write(&bytes).await.is_err() {
+                        return Err(refused("program", "it reads nothing any more").into());
+                    }
+                }
+                Frame::Bytes(Lane::Out | Lane::Err, _) | Frame::Message(_) => {
+                    return Err(io::Error::other("not something to read").into());
+                }
+            }
+        }
+        self.answer(Answer::Done).await
+    }
+
+    async fn stats(&self) -> Result<Stats, RunError> {
+        let room = &self.held.room;
+        let usage = room.usage().await?;
+        let running = room.programs().iter().filter(|it| it.finished().is_none()).count();
+        let limit = room.plan().limits().memory.map(|it| it.0);
+        Ok(Stats::of(&usage, limit, u32::try_from(running).unwrap_or(u32::MAX)))
+    }
+
+    fn room(&self) -> Result<RoomInfo, Trouble> {
+        let Held { record, room, .. } = &*self.held;
+        let (lifetime, left) = self.held.time();
+        Ok(RoomInfo {
+            id: record.id.clone(),
+            name: record.name.clone(),
+            labels: record.labels.clone(),
+            made: record.made,
+            backend: room.backend().to_owned(),
+            paused: *self.held.paused.borrow(),
+            lifetime,
+            left_seconds: left.map(|it| it.as_secs_f64()),
+            upheld: room.upheld().clone(),
+            missing: room.missing().clone(),
+            plan: serde_json::to_value(room.plan()).map_err(io::Error::other)?,
+            shim: std::process::id(),
+        })
+    }
+
+    fn program(&self, id: u32) -> Result<Arc<Program>, RunError> {
+        let none = || refused("program", &format!("the room has no program {id}"));
+        self.held.room.program(id).ok_or_else(none)
+    }
+
+    async fn answer(&mut self, answer: Answer) -> Result<(), Trouble> {
+        Ok(say(&mut self.to, &answer).await?)
+    }
+}
+
+async fn pass(to: &mut OwnedWriteHalf, piece: Piece) -> io::Result<()> {
+    match piece {
+        Piece::Said { which: Which::Stdout, bytes } => send(to, Lane::Out, &bytes).await,
+        Piece::Said { which: Which::Stderr, bytes } => send(to, Lane::Err, &bytes).await,
+        Piece::Lost { bytes } => say(to, &Answer::Lost { bytes }).await,
+    }
+}
+
+async fn obey(program: &Program, frame: Frame) -> Result<(), Trouble> {
+    match &frame {
+        Frame::Bytes(Lane::In, bytes) => {
+            // One that has closed its input, or ended, reads nothing; that is its business.
+            program.write(bytes).await.unwrap_or_default();
+        }
+        Frame::Bytes(Lane::Out | Lane::Err, _) => {
+            return Err(io::Error::other("output from a client").into());
+        }
+        Frame::Message(_) => match frame.message()? {
+            Meanwhile::CloseInput => program.close_stdin().await,
+            Meanwhile::Signal { signal } => program.signal(named(signal)?),
+            Meanwhile::Kill => program.kill(),
+            Meanwhile::Resize { terminal } => program.resize(terminal),
+        },
+    }
+    Ok(())
+}
+
+fn named(signal: i32) -> Result<Signal, RunError> {
+    let none = || refused("signal", &format!("{signal} is no signal"));
+    Signal::from_named_raw(signal).ok_or_else(none)
+}
+
+fn refused(what: &'static str, why: &str) -> RunError {
+    RunError::Room { what, why: why.to_owned() }
+}
+
+fn ended(finished: Finished) -> Answer {
+    let wall_seconds = finished.wall.as_secs_f64();
+    let (ending, trouble) = match finished.ending {
+        Ok(ending) => (Some(ending), None),
+        Err(trouble) => (None, Some(trouble)),
+    };
+    Answer::Ended { ending, trouble, wall_seconds }
+}
+
+fn info(program: &Program) -> ProgramInfo {
+    let started = program.started().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+    let finished = program.finished();
+    ProgramInfo {
+        id: program.id(),
+        tag: program.tag().map(str::to_owned),
+        argv: program.argv().iter().cloned().map(Word).collect(),
+        dir: program.dir().to_owned(),
+        terminal: program.has_terminal(),
+        started,
+        running: finished.is_none(),
+        ending: finished.and_then(|it| it.ending.ok()),
+        said: program.said(),
+    }
+}
+
+fn failed(error: &RunError) -> Answer {
+    let mut causes = Vec::new();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        causes.push(cause.to_string());
+        source = cause.source();
+    }
+    let kind = match error.kind() {
+        ErrorKind::Denied => "denied",
+        ErrorKind::Unavailable => "unavailable",
+        ErrorKind::NotFound => "not_found",
+        ErrorKind::NotExecutable => "not_executable",
+        ErrorKind::Gone => "gone",
+        ErrorKind::Internal => "internal",
+    };
+    Answer::Failed(Failed {
+        kind: kind.to_owned(),
+        message: error.to_string(),
+        causes,
+        hint: error.hint().map(str::to_owned),
+        exit: error.exit_code(),
+    })
+}
