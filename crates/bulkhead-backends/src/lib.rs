@@ -8,6 +8,7 @@
 //! nothing behind.
 
 pub mod container;
+mod doors;
 mod error;
 mod finding;
 mod identity;
@@ -21,6 +22,7 @@ use bulkhead_spec::{Ending, Guarantees, ImageFacts, ImageRef, Terminal, Usage};
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use doors::Doors;
 pub use error::BackendError;
 pub use finding::{Finding, State};
 pub use native::{Native, Places};
@@ -76,6 +78,12 @@ pub trait Sandbox: Send + Sync {
     /// Starts the last program: when it ends, the sandbox is of no more use and may end by itself.
     async fn exec_last(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
         self.exec(exec).await
+    }
+
+    /// Where programs inside meet the gateway, to be taken once: there if the plan's network is the
+    /// gateway's. Nobody answers until somebody serves them; dropping them refuses everything.
+    fn take_doors(&self) -> Option<Doors> {
+        None
     }
 
     /// What the sandbox has used until now.

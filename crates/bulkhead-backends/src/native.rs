@@ -9,6 +9,7 @@
 mod birth;
 mod control;
 mod create;
+mod doors;
 mod findings;
 mod lower;
 mod process;

@@ -89,6 +89,13 @@ pub enum Step {
         /// What it holds.
         content: Box<[u8]>,
     },
+    /// Make a file in the place of whatever file or link is there.
+    Rewrite {
+        /// Which.
+        path: Place,
+        /// What it holds.
+        content: Box<[u8]>,
+    },
     /// Make a symbolic link.
     Link {
         /// Where.
@@ -228,6 +235,9 @@ impl fmt::Display for Step {
             }
             Self::File { path, content } => {
                 write!(out, "make the file `{path}` ({} bytes)", content.len())
+            }
+            Self::Rewrite { path, content } => {
+                write!(out, "put a file of {} bytes at `{path}`", content.len())
             }
             Self::Link { path, to } => write!(out, "link `{path}` to `{}`", text(to)),
             Self::Bind { source, target, attributes, .. } => {

@@ -1,6 +1,10 @@
 //! What was decided.
 
-use std::{collections::BTreeMap, ffi::OsString, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    time::Duration,
+};
 
 use bulkhead_spec::{
     Guarantees, GuestPath, ImageFacts, Limits, Mount, Network, Root, Span, Stdin, Syscalls,
@@ -8,7 +12,9 @@ use bulkhead_spec::{
 };
 use serde::{Serialize, Serializer};
 
-use crate::{Denial, EgressPlan, admit::check_variables, resolve::guarantees_of};
+use crate::{
+    Denial, EgressPlan, NAMES_PORT, PROXY_PORT, admit::check_variables, resolve::guarantees_of,
+};
 
 /// A sandbox that may be built, in full detail.
 #[derive(Clone, Debug, Serialize)]
@@ -20,6 +26,8 @@ pub struct Plan {
     pub(crate) home: GuestPath,
     #[serde(skip)]
     pub(crate) home_files: BTreeMap<String, String>,
+    #[serde(skip)]
+    pub(crate) notes: BTreeMap<String, Vec<u8>>,
     pub(crate) network: Network,
     #[serde(skip_serializing_if = "EgressPlan::is_silent")]
     pub(crate) egress: EgressPlan,
@@ -128,6 +136,21 @@ impl Plan {
     /// Which hosts that are, with a network that asks rules.
     pub fn egress(&self) -> &EgressPlan {
         &self.egress
+    }
+
+    /// Small files to be found in [`crate::NOTES_DIR`], by their names.
+    pub fn notes(&self) -> &BTreeMap<String, Vec<u8>> {
+        &self.notes
+    }
+
+    /// The ports at which the gateway meets programs that know of no proxy. Those of the web are
+    /// always among them, so that whoever is refused is told why.
+    pub fn ports(&self) -> BTreeSet<u16> {
+        let taken = |port: &u16| matches!(*port, PROXY_PORT | NAMES_PORT);
+        let mut ports = self.egress.rules().ports();
+        ports.extend([80, 443]);
+        ports.retain(|port| !taken(port));
+        ports
     }
 
     /// Which system calls are let through.

@@ -17,6 +17,9 @@ use bulkhead_spec::{
 
 use crate::{Denial, Plan, Policy};
 
+/// Each port is a socket of every sandbox.
+const MOST_PORTS: usize = 64;
+
 type Variables = BTreeMap<OsString, OsString>;
 
 /// Decides what a sandbox gets.
@@ -27,6 +30,10 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
     mounts::check(&spec, policy)?;
     if policy.network < spec.network {
         return Err(Denial::Network { asked: spec.network, ceiling: policy.network });
+    }
+    let egress = crate::egress::resolve(spec.egress, spec.network, &policy.egress);
+    if MOST_PORTS < egress.rules().ports().len() {
+        return Err(Denial::Malformed("the rules name more than 64 ports"));
     }
     crate::admit::check_variables(&spec.env)?;
     crate::admit::check_variables(&spec.fallback_env)?;
@@ -39,7 +46,7 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         Walls::Up => walls(spec.network),
         Walls::Waived => Guarantees::default(),
     };
-    let require = spec.require | policy.require.clone() | walls | asked;
+    let require = spec.require | policy.require.clone() | walls | asked | rules(spec.network);
     let prefer = guarantees_of::limits(&limits).missing_from(&require);
     let (env, fallback) = environment(&spec.root, spec.env, spec.fallback_env);
     let home = match spec.home {
@@ -54,8 +61,9 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         tmpfs: spec.tmpfs,
         home,
         home_files: spec.home_files,
+        notes: BTreeMap::new(),
         network: spec.network,
-        egress: crate::egress::resolve(spec.egress, spec.network, &policy.egress),
+        egress,
         env,
         fallback,
         image: None,
@@ -90,8 +98,17 @@ fn walls(network: Network) -> Guarantees {
     ];
     let silent = match network {
         Network::None => Some(NoNetwork),
-        Network::Proxy | Network::Observe => Some(EgressOnlyThroughProxy),
-        Network::Open => None,
+        Network::Proxy | Network::Observe | Network::Open => None,
     };
     always.into_iter().chain(silent).collect()
+}
+
+/// Rules about the way out that nobody enforces are none, so they are insisted on even by those who
+/// want no other wall.
+fn rules(network: Network) -> Guarantees {
+    let enforced = match network {
+        Network::Proxy | Network::Observe => Some(EgressOnlyThroughProxy),
+        Network::None | Network::Open => None,
+    };
+    enforced.into_iter().collect()
 }

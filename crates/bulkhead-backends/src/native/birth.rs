@@ -89,6 +89,13 @@ impl Birth {
         Ok(Self { newborn, guest, orders, child, identity })
     }
 
+    /// The sockets that the child has opened in its network, in the order of its doors; none if it
+    /// has failed.
+    pub(super) fn doors(&self) -> Result<Vec<OwnedFd>, BackendError> {
+        bulkhead_linux::doors::receive(self.orders.as_fd(), self.newborn.pidfd())
+            .map_err(built("take over the sandbox's doors"))
+    }
+
     /// Gives the child the rest of its list, and the program that it becomes.
     pub(super) fn finish(self, lines: Vec<Line>) -> Result<Newborn, BackendError> {
         let mut trees = Trees::new(self.identity);
@@ -134,6 +141,7 @@ fn realize(
             Line::Do(step) => step,
             Line::Await => Step::Await { orders: child.orders },
             Line::Receive => Step::Receive { orders: child.orders },
+            Line::Doors(doors) => Step::Doors { doors: doors.into(), to: child.orders },
             Line::Show { share, attributes, target } => {
                 trees.show(&share, attributes, target)?
             }

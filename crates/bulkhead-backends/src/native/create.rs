@@ -9,7 +9,7 @@ use super::{
     Native,
     birth::Birth,
     control::{Control, pair},
-    lower,
+    doors, lower,
     sandbox::{Held, NativeSandbox},
     survey::survey,
 };
@@ -38,11 +38,12 @@ pub(super) async fn create(
     let (stand_ins, needless) = StandIns::put(&native.state, id, &survey.protections)
         .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
+    let doors = doors::take(plan, &birth)?;
     let newborn = birth.finish(lower::rest(plan, &survey))?;
 
     let walls = lower::walls(plan, &survey, &owner.identity);
     let control = Control::new(ours).map_err(built("watch the stream to the guest"))?;
-    let held = Held { cgroup, stand_ins, owner };
+    let held = Held { cgroup, stand_ins, owner, doors };
     let sandbox = NativeSandbox::new(newborn, control, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
     sandbox.raise(walls).await;

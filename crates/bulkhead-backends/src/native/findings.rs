@@ -119,7 +119,7 @@ fn finding(guarantee: Guarantee, host: &Host, cgroups: &Cgroups) -> Option<Findi
             "the workspace is a directory of the host, on which no quota is set",
         ),
         Guarantee::EgressOnlyThroughProxy => {
-            Finding::never(guarantee, "this backend has no egress gateway")
+            walled("network namespace in which every address is the gateway's")
         }
         Guarantee::HostKernelShielded | Guarantee::OwnKernel => {
             Finding::never(guarantee, "programs share the host's kernel")

@@ -7,6 +7,7 @@ mod shares;
 use std::{ffi::CString, fmt};
 
 use bulkhead_linux::{
+    doors::Door,
     mounts::Attributes,
     steps::{Groups, Kind, Place, Step, Way},
     walls::{Syscalls, Walls},
@@ -16,7 +17,7 @@ use bulkhead_spec::{self as spec, escape_bytes};
 
 use self::paths::Steps;
 use super::{
-    root,
+    doors, root,
     survey::{Entry, Survey},
 };
 use crate::{
@@ -40,6 +41,8 @@ pub(super) enum Line {
     Await,
     /// Wait for the rest of the list.
     Receive,
+    /// Open doors in the sandbox's network.
+    Doors(Vec<Door>),
     /// A part of the host's tree whose owner appears as the sandbox's user.
     Show { share: Share, attributes: Attributes, target: Place },
 }
@@ -50,6 +53,7 @@ impl fmt::Display for Line {
             Self::Do(step) => step.fmt(out),
             Self::Await => out.write_str("wait for the parent"),
             Self::Receive => out.write_str("wait for the rest of the list"),
+            Self::Doors(doors) => Step::Doors { doors: doors.clone().into(), to: -1 }.fmt(out),
             Self::Show { share, attributes, target } => {
                 let from = escape_bytes(share.from.as_os_str().as_encoded_bytes());
                 let target = escape_bytes(target.path.to_bytes());
@@ -65,8 +69,13 @@ pub(super) fn first(plan: &Plan, identity: &Identity) -> Vec<Line> {
     let mut steps = Steps::new(Way::Ours);
     steps.push(Step::Session);
     // First what takes longest and needs nobody: by then the parent has mapped the user.
-    if plan.network() != spec::Network::Open {
-        steps.push(Step::OwnNetwork);
+    match plan.network() {
+        spec::Network::None => steps.push(Step::OwnNetwork),
+        spec::Network::Proxy | spec::Network::Observe => {
+            steps.push(Step::OwnNetwork);
+            steps.lines.push(Line::Doors(doors::wanted(plan)));
+        }
+        spec::Network::Open => {}
     }
     let groups = match identity {
         Identity::Mapped { .. } => {
@@ -162,13 +171,12 @@ fn own(steps: &mut Steps, plan: &Plan, survey: &Survey) {
         steps.file("/etc/hosts", root::HOSTS);
         steps.file("/etc/hostname", "bulkhead\n");
         steps.file("/etc/nsswitch.conf", root::NSSWITCH);
-        if plan.network() == spec::Network::None {
-            steps.file("/etc/resolv.conf", "# There is no network here.\n");
-        }
     }
+    names(steps, plan, survey);
     for (source, target) in [(c"tmp", "/tmp"), (c"vartmp", "/var/tmp"), (c"run", "/run")] {
         steps.private(source, target.as_ref());
     }
+    notes(steps, plan);
     for (name, content) in plan.home_files() {
         let path = CString::new(format!("home/{name}")).unwrap_or_default();
         let path = paths::base(&path);
@@ -179,6 +187,34 @@ fn own(steps: &mut Steps, plan: &Plan, survey: &Survey) {
     let target = steps.place("/proc".as_ref());
     steps.push(Step::Mount { kind: Kind::Proc, target });
     dev::mask_proc(steps, survey);
+}
+
+/// What programs are told by files of ours.
+fn notes(steps: &mut Steps, plan: &Plan) {
+    if plan.notes().is_empty() {
+        return;
+    }
+    steps.push(Step::Dir { path: paths::base(c"run/bulkhead"), mode: 0o755 });
+    for (name, content) in plan.notes() {
+        let path = CString::new(format!("run/bulkhead/{name}")).unwrap_or_default();
+        let content = content.as_slice().into();
+        steps.push(Step::File { path: paths::base(&path), content });
+    }
+}
+
+/// Who is asked for names.
+fn names(steps: &mut Steps, plan: &Plan, survey: &Survey) {
+    let content = match plan.network() {
+        spec::Network::None => root::NO_NAMES,
+        spec::Network::Proxy | spec::Network::Observe => root::OUR_NAMES,
+        spec::Network::Open => return,
+    };
+    match survey.root {
+        None => steps.file("/etc/resolv.conf", content),
+        // Without a network it does not matter whom the root's own file names.
+        Some(_) if plan.network() == spec::Network::None => {}
+        Some(_) => steps.rewrite("/etc/resolv.conf", content),
+    }
 }
 
 pub(super) fn walls(plan: &Plan, survey: &Survey, identity: &Identity) -> Walls {

@@ -78,4 +78,7 @@ pub(super) const PASSWD: &str = "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\
     nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
 pub(super) const GROUP: &str = "root:x:0:\nnogroup:x:65534:\n";
 pub(super) const HOSTS: &str = "127.0.0.1 localhost bulkhead\n::1 localhost ip6-localhost\n";
+/// Who is asked for names: nobody, or whoever answers at any address.
+pub(super) const NO_NAMES: &str = "# There is no network here.\n";
+pub(super) const OUR_NAMES: &str = "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n";
 pub(super) const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nprotocols: files\nservices: files\n";

@@ -25,7 +25,8 @@ use super::{
     watch::watch,
 };
 use crate::{
-    BackendError, Freezer, Process, Sandbox, identity::Owner, workspace::stand_in::StandIns,
+    BackendError, Doors, Freezer, Process, Sandbox, identity::Owner,
+    workspace::stand_in::StandIns,
 };
 
 /// How long the kernel may take to end a sandbox before we say that it is stuck.
@@ -38,6 +39,7 @@ pub(super) struct NativeSandbox {
     ready: OnceCell<()>,
     stand_ins: StandIns,
     owner: Owner,
+    doors: Mutex<Option<Doors>>,
 }
 
 /// What a running program needs of its room.
@@ -57,13 +59,14 @@ pub(super) struct Held {
     pub(super) cgroup: Option<Cgroup>,
     pub(super) stand_ins: StandIns,
     pub(super) owner: Owner,
+    pub(super) doors: Option<Doors>,
 }
 
 impl NativeSandbox {
     pub(super) fn new(
         newborn: Newborn,
         control: Control,
-        held: Held,
+        mut held: Held,
         limits: &Limits,
     ) -> io::Result<Self> {
         let ended = watch(newborn.pidfd().try_clone_to_owned()?)?;
@@ -71,13 +74,14 @@ impl NativeSandbox {
             newborn: Mutex::new(newborn),
             ended,
             control,
-            cgroup: held.cgroup,
+            cgroup: held.cgroup.take(),
             limits: *limits,
             counted: Mutex::new(Usage::default()),
             next: AtomicU32::new(1),
         };
         let (shared, ready) = (Arc::new(shared), OnceCell::new());
-        Ok(Self { shared, ready, stand_ins: held.stand_ins, owner: held.owner })
+        let Held { cgroup: _, stand_ins, owner, doors } = held;
+        Ok(Self { shared, ready, stand_ins, owner, doors: Mutex::new(doors) })
     }
 
     pub(super) fn control(&self) -> &Control {
@@ -234,6 +238,10 @@ impl Sandbox for NativeSandbox {
         Ok(Box::new(self.start(exec, After::End).await?))
     }
 
+    fn take_doors(&self) -> Option<Doors> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     fn usage(&self) -> Result<Usage, BackendError> {
         Ok(self.shared.usage())
     }
@@ -248,8 +256,8 @@ impl Sandbox for NativeSandbox {
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         self.shared.kill().await?;
-        let Self { shared, ready: _, stand_ins, owner } = *self;
-        drop((shared, stand_ins, owner));
+        let Self { shared, ready: _, stand_ins, owner, doors } = *self;
+        drop((shared, stand_ins, owner, doors));
         Ok(())
     }
 }

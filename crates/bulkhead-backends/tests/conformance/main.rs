@@ -17,6 +17,7 @@ mod room;
 mod cpu_bounded;
 mod cpu_time_bounded;
 mod disk_bounded;
+mod egress_only_through_proxy;
 mod host_files_hidden;
 mod host_triggers_protected;
 mod memory_bounded;
@@ -58,8 +59,8 @@ fn attacks_on(guarantee: Guarantee) -> &'static [Attack] {
         Guarantee::NoNewPrivileges => no_new_privileges::ATTACKS,
         Guarantee::SyscallsFiltered => syscalls_filtered::ATTACKS,
         Guarantee::UnprivilegedOnHost => unprivileged_on_host::ATTACKS,
-        Guarantee::EgressOnlyThroughProxy
-        | Guarantee::WorkspaceDiskBounded
+        Guarantee::EgressOnlyThroughProxy => egress_only_through_proxy::ATTACKS,
+        Guarantee::WorkspaceDiskBounded
         | Guarantee::OutputBounded
         | Guarantee::HostKernelShielded
         | Guarantee::OwnKernel => &[],

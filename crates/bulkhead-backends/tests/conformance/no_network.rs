@@ -27,6 +27,30 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
 ];
 
 fn reaches_no_tcp_port(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    tcp_port(&Room::new(backend)?)
+}
+
+fn reaches_no_udp_port(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    udp_port(&Room::new(backend)?)
+}
+
+fn reaches_no_abstract_socket(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    abstract_socket(&Room::new(backend)?)
+}
+
+fn reaches_no_socket_file(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    socket_file(&Room::new(backend)?)
+}
+
+fn sees_no_interface_but_its_own(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    interfaces(&Room::new(backend)?)
+}
+
+fn joins_no_other_network(backend: &dyn Backend) -> Result<Verdict, Failed> {
+    other_network(&Room::new(backend)?)
+}
+
+pub(crate) fn tcp_port(room: &Room<'_>) -> Result<Verdict, Failed> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port().to_string();
     let script = r#"
@@ -36,24 +60,23 @@ for address in ["127.0.0.1", "127.1.2.3", "0.0.0.0", "::1", "::ffff:127.0.0.1", 
         broken(address)
 held()
 "#;
-    Room::new(backend)?.attack(script, &[&port])
+    room.attack(script, &[&port])
 }
 
-fn reaches_no_udp_port(backend: &dyn Backend) -> Result<Verdict, Failed> {
+pub(crate) fn udp_port(room: &Room<'_>) -> Result<Verdict, Failed> {
     let listener = UdpSocket::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port().to_string();
     let script = r#"
 import socket
 works(lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"out", ("127.0.0.1", int(args[0]))))
 "#;
-    Room::new(backend)?.says(script, &[&port])?;
+    room.says(script, &[&port])?;
     listener.set_nonblocking(true)?;
     arrived(listener.recv(&mut [0; 8]))
 }
 
 /// They belong to the network namespace, not to a directory.
-fn reaches_no_abstract_socket(backend: &dyn Backend) -> Result<Verdict, Failed> {
-    let room = Room::new(backend)?;
+pub(crate) fn abstract_socket(room: &Room<'_>) -> Result<Verdict, Failed> {
     let name = room.token();
     let address = SocketAddr::from_abstract_name(&name)?;
     let listener = UnixListener::bind_addr(&address)?;
@@ -74,8 +97,7 @@ held()
 }
 
 /// A network namespace does not cover them: the agents and daemons of the host listen there.
-fn reaches_no_socket_file(backend: &dyn Backend) -> Result<Verdict, Failed> {
-    let room = Room::new(backend)?;
+pub(crate) fn socket_file(room: &Room<'_>) -> Result<Verdict, Failed> {
     let path = room.outside().join("agent.sock");
     let listener = UnixListener::bind(&path)?;
     let script = r#"
@@ -91,7 +113,7 @@ held()
     verdict
 }
 
-fn sees_no_interface_but_its_own(backend: &dyn Backend) -> Result<Verdict, Failed> {
+pub(crate) fn interfaces(room: &Room<'_>) -> Result<Verdict, Failed> {
     let script = r#"
 import socket
 if os.readlink("/proc/self/ns/net") == args[0]:
@@ -108,10 +130,10 @@ socket.create_connection(listener.getsockname(), 5)
 held()
 "#;
     let host = std::fs::read_link("/proc/self/ns/net")?;
-    Room::new(backend)?.attack(script, &[&host.display().to_string()])
+    room.attack(script, &[&host.display().to_string()])
 }
 
-fn joins_no_other_network(backend: &dyn Backend) -> Result<Verdict, Failed> {
+pub(crate) fn other_network(room: &Room<'_>) -> Result<Verdict, Failed> {
     let script = r#"
 def join(path):
     file = os.open(path, os.O_RDONLY)
@@ -123,7 +145,7 @@ for path in ["/proc/1/ns/net", "/proc/self/ns/net", "/run/netns"]:
         broken(path)
 held()
 "#;
-    Room::new(backend)?.attack(script, &[])
+    room.attack(script, &[])
 }
 
 /// What a socket of the host that does not wait has got.

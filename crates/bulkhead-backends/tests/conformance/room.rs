@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bulkhead_backends::{Backend, Process, Sandbox};
+use bulkhead_backends::{Backend, Doors, Process, Sandbox};
 use bulkhead_policy::{Plan, Policy, resolve};
 use bulkhead_spec::{
     Access, Ending, EnvFiles, Exec, GuestPath, HostPath, Mount, Spec, Usage, Walls, Workspace,
@@ -245,6 +245,11 @@ impl Inside<'_> {
         crate::host::eventually(&format!("the program says `{word}`"), || {
             self.said().contains(word).then_some(())
         })
+    }
+
+    /// Where programs inside meet the gateway.
+    pub(crate) fn take_doors(&self) -> Option<Doors> {
+        self.sandbox.take_doors()
     }
 
     pub(crate) fn usage(&self) -> Result<Usage, Failed> {

@@ -8,7 +8,9 @@ use std::{fs, path::PathBuf};
 
 use bulkhead_backends::{Backend as _, Native, Places};
 use bulkhead_policy::{Policy, resolve};
-use bulkhead_spec::{Access, Bytes, EnvFiles, HostPath, Limits, Mount, Root, Spec, Workspace};
+use bulkhead_spec::{
+    Access, Bytes, EnvFiles, HostPath, Limits, Mount, Network, Root, Spec, Workspace,
+};
 use insta::assert_snapshot;
 
 /// Parts of `/proc` that some kernels lack.
@@ -111,4 +113,22 @@ fn a_repository_with_secrets() {
         }
     };
     check("a_repository_with_secrets", &steps(prepare, |_| ()));
+}
+
+#[test]
+fn a_way_out_has_its_doors_and_its_names() {
+    let way_out = |spec: &mut Spec| {
+        spec.network = Network::Proxy;
+        let rules = bulkhead_spec::allowing("db.example.com:5432", "a test").unwrap();
+        spec.egress.allow.extend(rules);
+    };
+    let steps = steps(|_| (), way_out);
+    let about = |it: &&str| it.contains("doors") || it.contains("resolv.conf");
+    let about: Vec<_> = steps.lines().filter(about).collect();
+    let expected = [
+        "own every address and open doors at tcp:127.0.0.1:3128 udp:*:53 tcp:*:53 tcp:*:80 \
+         tcp:*:443 tcp:*:5432",
+        "put a file of 50 bytes at `new/etc/resolv.conf`",
+    ];
+    assert_eq!(about, expected);
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat},
+    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat, unlinkat},
     io::Errno,
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
@@ -89,6 +89,7 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
         Step::Base { options } => base(options),
         Step::Dir { path, mode } => make_dir(path, *mode),
         Step::File { path, content } => make_file(path, content),
+        Step::Rewrite { path, content } => rewrite(path, content),
         Step::Link { path, to } => at(path, |dir, name| symlinkat(to.as_c_str(), dir, name)),
         Step::Bind { source, expect, target, attributes } => {
             let tree = detached(source, *expect)?;
@@ -235,6 +236,13 @@ fn make_file(place: &Place, content: &[u8]) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = at(place, |dir, name| rustix::fs::openat(dir, name, flags, Mode::from(0o644)))?;
     write_all(file.as_fd(), content)
+}
+
+fn rewrite(place: &Place, content: &[u8]) -> Result<(), Errno> {
+    match at(place, |dir, name| unlinkat(dir, name, AtFlags::empty())) {
+        Ok(()) | Err(Errno::NOENT) => make_file(place, content),
+        Err(errno) => Err(errno),
+    }
 }
 
 fn attach(tree: BorrowedFd<'_>, target: &Place) -> Result<(), Errno> {

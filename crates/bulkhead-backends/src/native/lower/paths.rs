@@ -96,6 +96,13 @@ impl Steps {
         self.push(Step::File { path: self.place(path), content: content.as_bytes().into() });
     }
 
+    /// A file in the place of whatever is there.
+    pub(super) fn rewrite(&mut self, path: &str, content: &str) {
+        let path = Path::new(path);
+        self.parents(path);
+        self.push(Step::Rewrite { path: self.place(path), content: content.as_bytes().into() });
+    }
+
     pub(super) fn link(&mut self, path: &Path, to: &OsStr) {
         self.parents(path);
         let to = CString::new(to.as_encoded_bytes()).unwrap_or_default();
