@@ -11,6 +11,7 @@ pub mod container;
 mod doors;
 mod error;
 mod finding;
+pub mod guest;
 mod identity;
 mod native;
 mod none;

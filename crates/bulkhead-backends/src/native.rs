@@ -7,7 +7,6 @@
 //! guards take back whatever the parent had prepared.
 
 mod birth;
-mod control;
 mod create;
 mod doors;
 mod findings;
@@ -15,9 +14,7 @@ mod lower;
 mod process;
 mod root;
 mod sandbox;
-mod streams;
 mod survey;
-mod watch;
 
 use std::path::PathBuf;
 
@@ -81,7 +78,7 @@ impl Backend for Native {
     }
 
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
-        Ok(Box::new(create::create(self, id, plan).await?))
+        Ok(Box::new(create::create(self, id, plan)?))
     }
 
     async fn sweep(&self) -> Result<Vec<String>, BackendError> {

@@ -1,6 +1,11 @@
-//! The guest as a program. Its control stream is descriptor 3.
+//! The guest as a program. Its control stream is descriptor 3, or with `--stdio` its input and its
+//! output, for sandboxes into which no descriptor can be handed.
 
-use std::process::ExitCode;
+use std::{io, process::ExitCode};
+
+use bulkhead_guest::Control;
+use bulkhead_linux::inherited;
+use rustix::fs::{Mode, OFlags};
 
 /// The C library's own allocator asks the kernel for memory page by page, which costs more than
 /// all else that the guest does.
@@ -8,10 +13,20 @@ use std::process::ExitCode;
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
-    let Ok(control) = bulkhead_linux::inherited::take(3) else { return ExitCode::from(125) };
-    match bulkhead_guest::serve(control) {
+    let stdio = std::env::args_os().nth(1).is_some_and(|it| it == "--stdio");
+    let control = if stdio { stdio_pair() } else { inherited::take(3).map(Control::socket) };
+    // A failure is known to the host: it was told, or it is gone.
+    match control.and_then(bulkhead_guest::serve) {
         Ok(()) => ExitCode::SUCCESS,
-        // The host has been told, or is gone.
         Err(_) => ExitCode::from(125),
     }
+}
+
+/// Takes input and output for the control stream, and leaves nothing in their places.
+fn stdio_pair() -> io::Result<Control> {
+    let (input, output) = (inherited::copy(0)?, inherited::copy(1)?);
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    Ok(Control::pipes(input, output))
 }

@@ -1,102 +1,197 @@
 //! The guest's life.
 
+mod channels;
+mod dial;
+mod doors;
+mod events;
+mod leaving;
 mod program;
 
-use std::{
-    collections::BTreeMap,
-    io,
-    os::fd::{AsFd as _, OwnedFd},
-};
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, rc::Rc};
 
-use bulkhead_linux::reap::{ChildSignal, children_used};
+use bulkhead_linux::reap::ChildSignal;
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags},
     io::Errno,
     process::{Pid, Signal, WaitOptions, WaitStatus, kill_process_group, wait},
 };
 
-use crate::{
-    protocol::{After, Counted, Disk, MOST_TO_GUEST, Status, ToGuest, ToHost},
-    wire::{Arrived, Inbox, encode, send_all},
+use self::{
+    channels::Channels,
+    dial::Dials,
+    doors::Doors,
+    events::{Event, Wanted},
+    leaving::{Leaving, Leavings, Source},
 };
-
-/// Where everything that is written outside the workspace goes: `/tmp` is part of it.
-const SCRATCH: &str = "/tmp";
+use crate::{
+    control::Control,
+    protocol::{After, Start, ToGuest, ToHost},
+    wire::{Arrived, Frame},
+};
 
 /// Serves the host on `control` until the host is gone.
 ///
 /// # Guarantees
 /// When this returns, PID 1 ends, and with it every process of the sandbox.
-pub fn serve(control: OwnedFd) -> io::Result<()> {
+pub fn serve(control: Control) -> io::Result<()> {
     let children = ChildSignal::watch()?;
-    let mut guest =
-        Guest { control, inbox: Inbox::new(MOST_TO_GUEST), running: BTreeMap::new() };
+    let mut guest = Guest {
+        control,
+        children,
+        running: BTreeMap::new(),
+        leavings: Leavings::default(),
+        channels: Channels::default(),
+        dials: Dials::default(),
+        doors: Doors::default(),
+    };
     loop {
-        let mut wanted =
-            [PollFd::new(&guest.control, PollFlags::IN), PollFd::new(&children, PollFlags::IN)];
-        match poll(&mut wanted, None) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let [control, child] = wanted.map(|it| !it.revents().is_empty());
-        if child {
-            children.clear()?;
-            if guest.reap()? == After::End {
+        for event in guest.wait()? {
+            if guest.attend(event)? == After::End {
                 return Ok(());
             }
-        }
-        if control && guest.hear()? == Arrived::End {
-            return Ok(());
         }
     }
 }
 
 struct Guest {
-    control: OwnedFd,
-    inbox: Inbox,
+    control: Control,
+    children: ChildSignal,
     /// The programs that the host asked for, by process.
-    running: BTreeMap<i32, (u32, After)>,
+    running: BTreeMap<i32, Running>,
+    leavings: Leavings,
+    channels: Channels,
+    dials: Dials,
+    doors: Doors,
+}
+
+/// A program that the host asked for.
+struct Running {
+    id: u32,
+    after: After,
+    /// The channels that carry what it writes.
+    carried: Vec<u32>,
+    /// The other end of its terminal, if that is carried.
+    terminal: Option<Rc<OwnedFd>>,
 }
 
 impl Guest {
-    fn hear(&mut self) -> io::Result<Arrived> {
-        let arrived = self.inbox.fill(&self.control)?;
-        while let Some(message) = self.inbox.message()? {
-            self.obey(message)?;
+    /// Waits until something happens.
+    fn wait(&self) -> Result<Vec<Event>, Errno> {
+        let mut wanted = Wanted::default();
+        wanted.push(Event::Child, PollFd::new(&self.children, PollFlags::IN));
+        let control = self.control.input();
+        wanted.push(Event::Control, PollFd::from_borrowed_fd(control, PollFlags::IN));
+        self.dials.wanted(&mut wanted);
+        self.doors.wanted(&self.channels, &mut wanted);
+        self.channels.wanted(&mut wanted);
+        wanted.wait()
+    }
+
+    /// Does what `event` calls for.
+    fn attend(&mut self, event: Event) -> io::Result<After> {
+        match event {
+            Event::Child => {
+                self.children.clear()?;
+                return self.reap();
+            }
+            Event::Control => {
+                return Ok(match self.hear()? {
+                    Arrived::Some => After::Stay,
+                    Arrived::End => After::End,
+                });
+            }
+            Event::Source(channel) => {
+                let count = self.channels.pump(channel, &self.control)?;
+                let source = self.channels.source(channel);
+                if source == Source::Ended {
+                    self.doors.relieved();
+                }
+                if self.leavings.paid(channel, count, source) {
+                    return self.leavings.tell(&self.control);
+                }
+            }
+            Event::Sink(channel) => self.channels.stirred(channel, &self.control)?,
+            Event::Dial(channel) => {
+                self.dials.look(channel, &mut self.channels, &self.control)?;
+            }
+            Event::Door(at) => self.doors.answer(at, &mut self.channels, &self.control)?,
         }
-        Ok(arrived)
+        Ok(After::Stay)
+    }
+
+    fn hear(&mut self) -> io::Result<Arrived> {
+        let arrived = self.control.hear()?;
+        loop {
+            match self.control.frame()? {
+                None => return Ok(arrived),
+                Some(Frame::Message(message)) => self.obey(message)?,
+                Some(Frame::Data { channel, bytes }) => {
+                    self.channels.take(channel, bytes);
+                    self.channels.drain(channel, &self.control)?;
+                }
+            }
+        }
     }
 
     fn obey(&mut self, message: ToGuest) -> io::Result<()> {
         match message {
             ToGuest::Raise(walls) => match walls.raise() {
-                Ok(()) => self.say(&ToHost::Ready, None),
+                Ok(()) => self.control.say(&ToHost::Ready),
                 Err(failed) => {
                     let errno = failed.source.raw_os_error().unwrap_or_default();
                     let action = failed.action.to_owned();
-                    self.say(&ToHost::Failed { action, errno }, None)?;
+                    self.control.say(&ToHost::Failed { action, errno })?;
                     Err(failed.source)
                 }
             },
-            ToGuest::Start(start) => {
-                let (id, after) = (start.id, start.after);
-                match program::start(start, &mut self.inbox) {
-                    Ok((pid, terminal)) => {
-                        self.running.insert(pid.as_raw_nonzero().get(), (id, after));
-                        self.say(&ToHost::Started { id }, terminal.as_ref())
-                    }
-                    Err(failed) => {
-                        let errno = failed.source.raw_os_error().unwrap_or_default();
-                        self.say(&ToHost::NotStarted { id, stage: failed.stage, errno }, None)
-                    }
+            ToGuest::Start(start) => self.start(start),
+            ToGuest::Signal { id, signal } => self.signal(id, signal),
+            ToGuest::Resize { id, size } => {
+                let running = self.running.values().find(|it| it.id == id);
+                if let Some(terminal) = running.and_then(|it| it.terminal.as_ref()) {
+                    program::resize(terminal, size)?;
+                }
+                Ok(())
+            }
+            ToGuest::Connect { channel, to } => {
+                self.dials.begin(channel, to, &mut self.channels, &self.control)
+            }
+            ToGuest::Listen(order) => {
+                let id = order.id;
+                self.control.say(&match self.doors.open_all(&order) {
+                    Ok(()) => ToHost::Listening { id },
+                    Err(errno) => ToHost::NotListening { id, errno: errno.raw_os_error() },
+                })
+            }
+            ToGuest::Datagram(datagram) => {
+                self.doors.send(&datagram);
+                Ok(())
+            }
+            ToGuest::Flow(flow) => self.channels.obey(flow, &self.control),
+        }
+    }
+
+    fn start(&mut self, start: Start) -> io::Result<()> {
+        let (id, after) = (start.id, start.after);
+        match program::start(start, &mut self.control, &mut self.channels) {
+            Ok(started) => {
+                let (carried, terminal) = (started.carried, started.terminal);
+                let running = Running { id, after, carried, terminal };
+                self.running.insert(started.pid.as_raw_nonzero().get(), running);
+                match started.hand_over {
+                    None => self.control.say(&ToHost::Started { id }),
+                    Some(host) => self.control.hand_over(&ToHost::Started { id }, &host),
                 }
             }
-            ToGuest::Signal { id, signal } => self.signal(id, signal),
+            Err(failed) => {
+                let errno = failed.source.raw_os_error().unwrap_or_default();
+                self.control.say(&ToHost::NotStarted { id, stage: failed.stage, errno })
+            }
         }
     }
 
     fn signal(&self, id: u32, signal: i32) -> io::Result<()> {
-        let group = self.running.iter().find(|(_, (it, _))| *it == id);
+        let group = self.running.iter().find(|(_, it)| it.id == id);
         let group = group.and_then(|(pid, _)| Pid::from_raw(*pid));
         let (Some(group), Some(signal)) = (group, Signal::from_named_raw(signal)) else {
             return Ok(());
@@ -112,41 +207,19 @@ impl Guest {
     fn reap(&mut self) -> io::Result<After> {
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) => {
-                    if self.ended(pid, status)? == After::End {
-                        return Ok(After::End);
-                    }
-                }
-                Ok(None) | Err(Errno::CHILD) => return Ok(After::Stay),
+                Ok(Some((pid, status))) => self.ended(pid, status),
+                Ok(None) | Err(Errno::CHILD) => break,
                 Err(errno) => return Err(errno.into()),
             }
         }
+        self.leavings.tell(&self.control)
     }
 
-    fn ended(&mut self, pid: Pid, status: WaitStatus) -> io::Result<After> {
-        let Some((id, after)) = self.running.remove(&pid.as_raw_nonzero().get()) else {
-            return Ok(After::Stay);
-        };
-        let status = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Status::Exited(code),
-            (None, signal) => Status::Signaled(signal.unwrap_or_default()),
-        };
-        let (cpu_micros, largest_kib) = children_used();
-        let counted = Counted { cpu_micros, largest_kib };
-        self.say(&ToHost::Ended { id, status, disk: disk(), counted }, None)?;
-        Ok(after)
+    /// Notes the end of a program. It is told when what it wrote has been carried.
+    fn ended(&mut self, pid: Pid, status: WaitStatus) {
+        let Some(running) = self.running.remove(&pid.as_raw_nonzero().get()) else { return };
+        let left = |channel: &u32| Some((*channel, self.channels.owes(*channel)?));
+        let owed = running.carried.iter().filter_map(left).filter(|(_, it)| 0 < *it).collect();
+        self.leavings.push(Leaving::new(running.id, status, running.after, owed));
     }
-
-    fn say(&self, message: &ToHost, descriptor: Option<&OwnedFd>) -> io::Result<()> {
-        let descriptors: Vec<_> = descriptor.iter().map(|it| it.as_fd()).collect();
-        send_all(&self.control, &encode(message)?, &descriptors)
-    }
-}
-
-fn disk() -> Disk {
-    let full = rustix::fs::statvfs(SCRATCH).is_ok_and(|it| {
-        let sized = it.f_blocks != 0;
-        sized && (it.f_bavail == 0 || it.f_favail == 0)
-    });
-    if full { Disk::Full } else { Disk::Room }
 }

@@ -1,4 +1,5 @@
-//! Frames over a stream socket: a length, a message, and sometimes descriptors.
+//! Frames over a stream: a length, and a message or bytes of a channel; over a socket sometimes
+//! descriptors as well.
 
 use std::{
     collections::VecDeque,
@@ -15,15 +16,52 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// The most descriptors in one frame.
 const MOST_DESCRIPTORS: usize = 3;
+/// In the length of a frame: it holds bytes of a channel, after the channel's number.
+const DATA: u32 = 1 << 31;
+/// As much as is read at once.
+const CHUNK: usize = 32 << 10;
+/// What comes before the bytes in a frame of a channel's.
+pub const DATA_HEADER: usize = 8;
+
+/// What a frame holds.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Frame<'a, T> {
+    /// A message.
+    Message(T),
+    /// Bytes of a channel.
+    Data {
+        /// Which channel.
+        channel: u32,
+        /// What was sent in it.
+        bytes: &'a [u8],
+    },
+}
 
 /// A message as it goes over the wire.
 pub fn encode<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let body = postcard::to_allocvec(message).map_err(io::Error::other)?;
     let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+    if length & DATA != 0 {
+        return Err(io::Error::other("a message is longer than any frame"));
+    }
     let mut frame = Vec::with_capacity(body.len() + 4);
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(&body);
     Ok(frame)
+}
+
+/// What comes before `count` bytes of `channel`.
+pub fn data_header(channel: u32, count: usize) -> [u8; DATA_HEADER] {
+    let length = u32::try_from(count + 4).unwrap_or(u32::MAX) | DATA;
+    let mut header = [0; DATA_HEADER];
+    let numbers = length.to_le_bytes().into_iter().chain(channel.to_le_bytes());
+    header.iter_mut().zip(numbers).for_each(|(to, from)| *to = from);
+    header
+}
+
+/// Bytes of a channel as they go over the wire.
+pub fn encode_data(channel: u32, bytes: &[u8]) -> Vec<u8> {
+    [&data_header(channel, bytes.len()), bytes].concat()
 }
 
 /// Sends as much of `frame` as the socket takes, with `descriptors` on its first byte.
@@ -60,6 +98,8 @@ pub fn send_all(
 #[derive(Debug)]
 pub struct Inbox {
     bytes: Vec<u8>,
+    /// How many of them were taken.
+    taken: usize,
     descriptors: VecDeque<OwnedFd>,
     most: usize,
 }
@@ -76,16 +116,18 @@ pub enum Arrived {
 impl Inbox {
     /// An empty inbox for frames of at most `most` bytes.
     pub fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), descriptors: VecDeque::new(), most }
+        Self { bytes: Vec::new(), taken: 0, descriptors: VecDeque::new(), most }
     }
 
-    /// Reads once from `socket`.
+    /// Reads once from `socket`, descriptors too.
     pub fn fill(&mut self, socket: impl AsFd) -> io::Result<Arrived> {
-        let mut chunk = [0; 16 * 1024];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut slices = [IoSliceMut::new(&mut chunk)];
-        let got = recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let arrived = self.read(|chunk| {
+            let mut slices = [IoSliceMut::new(chunk)];
+            let got = recvmsg(socket, &mut slices, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+            Ok(got.bytes)
+        })?;
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 self.descriptors.extend(descriptors);
@@ -94,24 +136,69 @@ impl Inbox {
         if MOST_DESCRIPTORS * 4 < self.descriptors.len() {
             return Err(io::Error::other("descriptors that nobody asked for"));
         }
-        self.bytes.extend_from_slice(chunk.get(..got.bytes).unwrap_or_default());
-        Ok(if got.bytes == 0 { Arrived::End } else { Arrived::Some })
+        Ok(arrived)
     }
 
-    /// The next message, if it has arrived whole.
-    pub fn message<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        let Some(length) = self.bytes.first_chunk::<4>() else { return Ok(None) };
-        let length = usize::try_from(u32::from_le_bytes(*length)).map_err(io::Error::other)?;
+    /// Reads once from a `pipe`, or whatever carries bytes alone.
+    pub fn fill_plain(&mut self, pipe: impl AsFd) -> io::Result<Arrived> {
+        self.read(|chunk| Ok(rustix::io::read(pipe, chunk)?))
+    }
+
+    /// Takes in `bytes` that were read elsewhere.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.compact();
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn read(
+        &mut self,
+        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<Arrived> {
+        self.compact();
+        let old = self.bytes.len();
+        self.bytes.resize(old + CHUNK, 0);
+        let got = read(self.bytes.get_mut(old..).unwrap_or_default());
+        self.bytes.truncate(old + got.as_ref().map_or(0, |it| *it));
+        Ok(if got? == 0 { Arrived::End } else { Arrived::Some })
+    }
+
+    fn compact(&mut self) {
+        self.bytes.drain(..self.taken);
+        self.taken = 0;
+    }
+
+    /// The next frame, if it has arrived whole.
+    pub fn frame<T: DeserializeOwned>(&mut self) -> io::Result<Option<Frame<'_, T>>> {
+        let arrived = self.bytes.get(self.taken..).unwrap_or_default();
+        let Some((head, rest)) = arrived.split_first_chunk::<4>() else { return Ok(None) };
+        let head = u32::from_le_bytes(*head);
+        let length = usize::try_from(head & !DATA).map_err(io::Error::other)?;
         if self.most < length {
             return Err(io::Error::other("a frame is longer than allowed"));
         }
-        let Some(body) = self.bytes.get(4..4 + length) else { return Ok(None) };
+        let Some(body) = rest.get(..length) else { return Ok(None) };
+        self.taken += 4 + length;
+        if head & DATA != 0 {
+            let (channel, bytes) = body
+                .split_first_chunk::<4>()
+                .ok_or_else(|| io::Error::other("a frame is for no channel"))?;
+            let channel = u32::from_le_bytes(*channel);
+            return Ok(Some(Frame::Data { channel, bytes }));
+        }
         let (message, rest) = postcard::take_from_bytes(body).map_err(io::Error::other)?;
         if !rest.is_empty() {
             return Err(io::Error::other("a frame holds more than its message"));
         }
-        self.bytes.drain(..4 + length);
-        Ok(Some(message))
+        Ok(Some(Frame::Message(message)))
+    }
+
+    /// The next message, if it has arrived whole; an error if bytes of a channel come first.
+    pub fn message<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        match self.frame()? {
+            Some(Frame::Message(message)) => Ok(Some(message)),
+            Some(Frame::Data { .. }) => Err(io::Error::other("bytes of no channel")),
+            None => Ok(None),
+        }
     }
 
     /// A descriptor that came with the messages, the oldest first.

@@ -27,11 +27,9 @@ use super::{
 };
 use crate::{
     BackendError,
+    guest::GUEST,
     identity::{INSIDE, Identity},
 };
-
-/// The guest, as the build made it.
-pub(crate) static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/bulkhead-guest"));
 
 /// A child that is being born.
 pub(super) struct Birth {

@@ -8,13 +8,13 @@ use bulkhead_policy::Plan;
 use super::{
     Native,
     birth::Birth,
-    control::{Control, pair},
     doors, lower,
     sandbox::{Held, NativeSandbox},
     survey::survey,
 };
 use crate::{
     BackendError,
+    guest::{Link, pair},
     identity::{self, Identity, Owner, is_host_root},
     workspace::stand_in::StandIns,
 };
@@ -23,7 +23,7 @@ use crate::{
 ///
 /// This takes a millisecond of system calls and does not yield in between. Parent and child
 /// work side by side: while the child makes its network, the parent looks at the host.
-pub(super) async fn create(
+pub(super) fn create(
     native: &Native,
     id: &str,
     plan: &Plan,
@@ -42,11 +42,11 @@ pub(super) async fn create(
     let newborn = birth.finish(lower::rest(plan, &survey))?;
 
     let walls = lower::walls(plan, &survey, &owner.identity);
-    let control = Control::new(ours).map_err(built("watch the stream to the guest"))?;
+    let link = Link::over_socket(ours).map_err(built("watch the stream to the guest"))?;
     let held = Held { cgroup, stand_ins, owner, doors };
-    let sandbox = NativeSandbox::new(newborn, control, held, plan.limits())
+    let sandbox = NativeSandbox::new(newborn, link, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
-    sandbox.raise(walls).await;
+    sandbox.raise(walls);
     Ok(sandbox)
 }
 

@@ -1,31 +1,23 @@
 //! A sandbox of namespaces, alive.
 
 use std::{
-    ffi::OsString,
     io,
     os::fd::OwnedFd,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use bulkhead_guest::protocol::{After, Start, ToGuest, ToHost};
 use bulkhead_linux::{birth::Newborn, cgroup::Cgroup, walls::Walls};
 use bulkhead_policy::ExecPlan;
-use bulkhead_spec::{Bytes, Limits, Usage, escape_bytes};
+use bulkhead_spec::{Bytes, Limits, Usage};
 use rustix::io::Errno;
 use tokio::{io::unix::AsyncFd, sync::OnceCell, time::timeout};
 
-use super::{
-    control::Control,
-    process::{NativeProcess, not_started},
-    streams,
-    watch::watch,
-};
+use super::process::NativeProcess;
 use crate::{
-    BackendError, Doors, Freezer, Process, Sandbox, identity::Owner,
+    BackendError, Doors, Freezer, Process, Sandbox,
+    guest::{After, Link, Unready, watch},
+    identity::Owner,
     workspace::stand_in::StandIns,
 };
 
@@ -46,12 +38,11 @@ pub(super) struct NativeSandbox {
 pub(super) struct Shared {
     newborn: Mutex<Newborn>,
     ended: AsyncFd<OwnedFd>,
-    pub(super) control: Control,
+    link: Link,
     cgroup: Option<Cgroup>,
     pub(super) limits: Limits,
     /// What the guest counted, for hosts where no cgroup does.
     pub(super) counted: Mutex<Usage>,
-    next: AtomicU32,
 }
 
 /// What holds a sandbox on the host, handed over to the room.
@@ -65,7 +56,7 @@ pub(super) struct Held {
 impl NativeSandbox {
     pub(super) fn new(
         newborn: Newborn,
-        control: Control,
+        link: Link,
         mut held: Held,
         limits: &Limits,
     ) -> io::Result<Self> {
@@ -73,42 +64,27 @@ impl NativeSandbox {
         let shared = Shared {
             newborn: Mutex::new(newborn),
             ended,
-            control,
+            link,
             cgroup: held.cgroup.take(),
             limits: *limits,
             counted: Mutex::new(Usage::default()),
-            next: AtomicU32::new(1),
         };
         let (shared, ready) = (Arc::new(shared), OnceCell::new());
         let Held { cgroup: _, stand_ins, owner, doors } = held;
         Ok(Self { shared, ready, stand_ins, owner, doors: Mutex::new(doors) })
     }
 
-    pub(super) fn control(&self) -> &Control {
-        &self.shared.control
-    }
-
     /// Has the guest put its walls up, before anything else that it is told.
-    pub(super) async fn raise(&self, walls: Walls) {
-        // A child that has failed is not there to hear it; its silence tells.
-        self.control().say(&ToGuest::Raise(walls), &[]).await.unwrap_or_default();
+    pub(super) fn raise(&self, walls: Walls) {
+        self.shared.link.raise(walls);
     }
 
     /// Waits until the walls stand, or finds out what went wrong.
     async fn stand(&self) -> Result<(), BackendError> {
-        match self.control().hear().await {
-            Ok(Some(ToHost::Ready)) => Ok(()),
-            Ok(Some(ToHost::Failed { action, errno })) => Err(BackendError::Build {
-                action: escape_bytes(action.as_bytes()),
-                source: io::Error::from_raw_os_error(errno),
-                hint: None,
-            }),
-            Ok(Some(other)) => {
-                Err(BackendError::Guest(format!("{other:?} before it was ready")))
-            }
-            Ok(None) => Err(self.stillborn()),
-            Err(source) => Err(BackendError::System { action: "hear from the guest", source }),
-        }
+        self.shared.link.ready().await.map_err(|unready| match unready {
+            Unready::Failed(error) | Unready::Broken(error) => error,
+            Unready::Gone => self.stillborn(),
+        })
     }
 
     /// Why the guest never spoke.
@@ -182,49 +158,12 @@ impl NativeSandbox {
         exec: &ExecPlan,
         after: After,
     ) -> Result<NativeProcess, BackendError> {
-        let failed = |source| BackendError::System { action: "start a program", source };
-        let id = self.shared.next.fetch_add(1, Ordering::Relaxed);
-        let (ours, theirs) = if exec.terminal().is_some() {
-            (None, Vec::new())
-        } else {
-            let (ours, theirs) = streams::pipes(exec.stdin()).map_err(failed)?;
-            (Some(ours), Vec::from(theirs))
-        };
         // Said before the guest is ready, so that it need not be woken for it; it puts its walls
         // up before it hears this. If it is gone, `stand` tells why.
-        let said = self.control().say(&ToGuest::Start(order(id, exec, after)), &theirs).await;
-        drop(theirs);
+        let starting = self.shared.link.begin_exec(exec, after)?;
         self.ready.get_or_try_init(|| self.stand()).await?;
-        said.map_err(failed)?;
-        match self.control().about(id).await.map_err(failed)? {
-            Some(ToHost::Started { .. }) => {}
-            Some(ToHost::NotStarted { stage, errno, .. }) => {
-                return Err(not_started(exec, stage, errno));
-            }
-            Some(other) => return Err(BackendError::Guest(format!("{other:?} at a start"))),
-            None => return Err(BackendError::Guest("it ended at a start".to_owned())),
-        }
-        let (streams, terminal) = match ours {
-            Some(ours) => (ours, None),
-            None => streams::terminal(self.control().descriptor()).map_err(failed)?,
-        };
-        Ok(NativeProcess::new(id, Arc::clone(&self.shared), streams, terminal))
-    }
-}
-
-/// What the guest is told about a program.
-fn order(id: u32, exec: &ExecPlan, after: After) -> Start {
-    let bytes = |text: &OsString| text.as_encoded_bytes().to_vec();
-    let variable = |(name, value): (&OsString, &OsString)| {
-        [&bytes(name), &b"="[..], &bytes(value)].concat()
-    };
-    Start {
-        id,
-        argv: exec.argv().iter().map(bytes).collect(),
-        env: exec.env().iter().map(variable).collect(),
-        dir: exec.dir().as_path().as_os_str().as_encoded_bytes().to_vec(),
-        terminal: exec.terminal().map(|it| (it.rows, it.columns)),
-        after,
+        let program = starting.finish().await.map_err(|it| it.of(exec))?;
+        Ok(NativeProcess::new(program, Arc::clone(&self.shared)))
     }
 }
 
@@ -279,9 +218,4 @@ impl Freezer for NativeSandbox {
             source: io::Error::other(error),
         })
     }
-}
-
-/// A name from outside, for a message.
-pub(super) fn shown(text: &std::ffi::OsStr) -> String {
-    escape_bytes(text.as_encoded_bytes())
 }

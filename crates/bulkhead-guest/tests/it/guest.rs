@@ -12,7 +12,9 @@ use std::{
 };
 
 use bulkhead_guest::{
-    protocol::{After, Disk, MOST_TO_GUEST, MOST_TO_HOST, Start, Status, ToGuest, ToHost},
+    protocol::{
+        After, Disk, MOST_TO_GUEST, MOST_TO_HOST, Start, Status, Stdio, ToGuest, ToHost,
+    },
     wire::{Arrived, Inbox, encode, send_all},
 };
 use bulkhead_linux::launch::Stage;
@@ -81,7 +83,7 @@ fn start(id: u32, argv: &[&str], after: After) -> ToGuest {
         argv: argv.iter().map(|it| it.as_bytes().to_vec()).collect(),
         env: vec![b"NAME=value".to_vec()],
         dir: b"/".to_vec(),
-        terminal: None,
+        stdio: Stdio::Descriptors,
         after,
     })
 }

@@ -1,10 +1,14 @@
 //! Whatever either side can say arrives as it was said.
 
-use std::os::unix::net::UnixStream;
+use std::{
+    net::{IpAddr, SocketAddr},
+    os::unix::net::UnixStream,
+};
 
 use bulkhead_guest::{
     protocol::{
-        After, Counted, Disk, MOST_TO_GUEST, MOST_TO_HOST, Start, Status, ToGuest, ToHost,
+        Accepted, After, Counted, Datagram, Disk, Flow, Listen, MOST_TO_GUEST, MOST_TO_HOST,
+        Start, Status, Stdio, To, ToGuest, ToHost,
     },
     wire::{Arrived, Inbox, encode, send_all},
 };
@@ -38,10 +42,50 @@ fn walls() -> impl Strategy<Value = Walls> {
 
 fn start() -> impl Strategy<Value = Start> {
     let after = prop_oneof![Just(After::Stay), Just(After::End)];
-    let terminal = option::of(any::<(u16, u16)>());
-    (any::<u32>(), texts(), texts(), text(), terminal, after).prop_map(
-        |(id, argv, env, dir, terminal, after)| Start { id, argv, env, dir, terminal, after },
+    (any::<u32>(), texts(), texts(), text(), stdio(), after).prop_map(
+        |(id, argv, env, dir, stdio, after)| Start { id, argv, env, dir, stdio, after },
     )
+}
+
+fn stdio() -> impl Strategy<Value = Stdio> {
+    prop_oneof![
+        Just(Stdio::Descriptors),
+        any::<(u16, u16)>().prop_map(Stdio::Terminal),
+        any::<(Option<u32>, u32, u32)>().prop_map(|(stdin, stdout, stderr)| Stdio::Carried {
+            stdin,
+            stdout,
+            stderr
+        }),
+        any::<(u32, (u16, u16))>()
+            .prop_map(|(channel, size)| Stdio::CarriedTerminal { channel, size }),
+    ]
+}
+
+fn flow() -> impl Strategy<Value = Flow> {
+    prop_oneof![
+        any::<(u32, u32)>().prop_map(|(channel, bytes)| Flow::Credit { channel, bytes }),
+        any::<u32>().prop_map(|channel| Flow::Finish { channel }),
+        any::<u32>().prop_map(|channel| Flow::Refuse { channel }),
+    ]
+}
+
+fn address() -> impl Strategy<Value = SocketAddr> {
+    any::<(IpAddr, u16)>().prop_map(SocketAddr::from)
+}
+
+fn datagram() -> impl Strategy<Value = Datagram> {
+    (any::<u32>(), address(), address(), text())
+        .prop_map(|(listener, local, peer, bytes)| Datagram { listener, local, peer, bytes })
+}
+
+fn listen() -> impl Strategy<Value = Listen> {
+    let addresses = || vec(address(), 0..5);
+    (any::<(u32, u32)>(), addresses(), addresses()).prop_map(|((id, most), tcp, udp)| Listen {
+        id,
+        tcp,
+        udp,
+        most,
+    })
 }
 
 fn to_guest() -> impl Strategy<Value = ToGuest> {
@@ -49,6 +93,14 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
         walls().prop_map(ToGuest::Raise),
         start().prop_map(ToGuest::Start),
         any::<(u32, i32)>().prop_map(|(id, signal)| ToGuest::Signal { id, signal }),
+        any::<(u32, (u16, u16))>().prop_map(|(id, size)| ToGuest::Resize { id, size }),
+        any::<(u32, u16)>()
+            .prop_map(|(channel, port)| ToGuest::Connect { channel, to: To::Port(port) }),
+        (any::<u32>(), text())
+            .prop_map(|(channel, path)| ToGuest::Connect { channel, to: To::Path(path) }),
+        listen().prop_map(ToGuest::Listen),
+        datagram().prop_map(ToGuest::Datagram),
+        flow().prop_map(ToGuest::Flow),
     ]
 }
 
@@ -83,6 +135,18 @@ fn to_host() -> impl Strategy<Value = ToHost> {
             errno
         }),
         ended(),
+        any::<u32>().prop_map(|channel| ToHost::Connected { channel }),
+        any::<(u32, i32)>()
+            .prop_map(|(channel, errno)| ToHost::NotConnected { channel, errno }),
+        any::<u32>().prop_map(|id| ToHost::Listening { id }),
+        any::<(u32, i32)>().prop_map(|(id, errno)| ToHost::NotListening { id, errno }),
+        (any::<(u32, u32)>(), address(), address()).prop_map(
+            |((channel, listener), local, peer)| {
+                ToHost::Accepted(Accepted { channel, listener, local, peer })
+            }
+        ),
+        datagram().prop_map(ToHost::Datagram),
+        flow().prop_map(ToHost::Flow),
     ]
 }
 

@@ -21,7 +21,7 @@ use tokio::{
     net::unix::pipe::{Receiver, Sender},
 };
 
-use super::watch::watch;
+use super::watch;
 use crate::Streams;
 
 /// Pipes for a program: our ends, and its three.
@@ -54,9 +54,7 @@ fn reader() -> io::Result<(Receiver, OwnedFd)> {
 }
 
 /// Streams over the host's end of a terminal, and that end for its size.
-pub(super) fn terminal(
-    end: Option<OwnedFd>,
-) -> io::Result<(Streams, Option<Arc<AsyncFd<OwnedFd>>>)> {
+pub(super) fn terminal(end: Option<OwnedFd>) -> io::Result<(Streams, Arc<AsyncFd<OwnedFd>>)> {
     let end = end.ok_or_else(|| io::Error::other("the terminal did not arrive"))?;
     rustix::io::ioctl_fionbio(&end, true)?;
     let end = Arc::new(watch(end)?);
@@ -65,7 +63,7 @@ pub(super) fn terminal(
         stdout: Box::new(Tty(Arc::clone(&end))),
         stderr: None,
     };
-    Ok((streams, Some(end)))
+    Ok((streams, end))
 }
 
 /// A terminal, read and written without blocking.

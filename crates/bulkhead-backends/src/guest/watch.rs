@@ -10,6 +10,6 @@ use tokio::io::unix::AsyncFd;
     reason = "its successor is unsafe because some types may close their descriptor early; an \
               OwnedFd cannot"
 )]
-pub(super) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+pub(crate) fn watch(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd)
 }
