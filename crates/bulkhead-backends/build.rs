@@ -24,7 +24,16 @@ fn main() -> Result<(), String> {
     let guest = dir.join(&target).join("guest").join("bulkhead-guest");
     std::fs::copy(&guest, out.join("bulkhead-guest"))
         .map_err(|error| format!("could not copy {}: {error}", guest.display()))?;
+    let content = std::fs::read(&guest)
+        .map_err(|error| format!("could not read {}: {error}", guest.display()))?;
+    println!("cargo::rustc-env=BULKHEAD_GUEST_VERSION={:016x}", sum(&content));
     Ok(())
+}
+
+/// A number that differs with the content (FNV-1a).
+fn sum(content: &[u8]) -> u64 {
+    let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    content.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is how cargo speaks to a build script")]

@@ -68,6 +68,19 @@ pub enum BackendError {
         #[source]
         source: io::Error,
     },
+    /// The daemon that builds the sandboxes of a backend did not do its part.
+    #[error("{daemon} could not {action}")]
+    Daemon {
+        /// Whose daemon.
+        daemon: &'static str,
+        /// What it was to do, as a verb.
+        action: &'static str,
+        /// What it said, escaped.
+        #[source]
+        source: io::Error,
+        /// What to do about it, if we know.
+        hint: Option<String>,
+    },
     /// The plan asks for something that this backend does not know how to build.
     #[error("the {backend} backend cannot build {what}")]
     Unsupported {
@@ -85,7 +98,9 @@ impl BackendError {
     /// What to do about it, if we know.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::Build { hint, .. } | Self::Image { hint, .. } => hint.as_deref(),
+            Self::Build { hint, .. } | Self::Image { hint, .. } | Self::Daemon { hint, .. } => {
+                hint.as_deref()
+            }
             Self::NotFound { .. }
             | Self::NotExecutable { .. }
             | Self::Dir { .. }

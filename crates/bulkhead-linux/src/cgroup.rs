@@ -22,6 +22,7 @@ mod place;
 mod systemd;
 mod v1;
 mod v2;
+mod watched;
 
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use std::path::{Path, PathBuf};
 pub use self::error::CgroupError;
 pub use self::group::{Cgroup, Entry};
 pub use self::limits::{Limits, Usage};
+pub use self::watched::Watched;
 
 use self::group::End;
 use self::parse::{Controller, Hierarchy, Mount};

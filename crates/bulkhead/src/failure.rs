@@ -103,6 +103,7 @@ impl Failure {
             BackendError::Image { .. } => (Code::Image, None),
             BackendError::Build { .. }
             | BackendError::System { .. }
+            | BackendError::Daemon { .. }
             | BackendError::Unsupported { .. }
             | BackendError::Guest(_) => (Code::Build, None),
         };

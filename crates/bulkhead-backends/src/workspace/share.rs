@@ -68,3 +68,8 @@ pub(crate) fn hides_secrets(workspace: &Workspace) -> bool {
 pub(crate) fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
+
+/// A path or an option for a system call. Neither `HostPath` nor `GuestPath` can hold a NUL.
+pub(crate) fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
+}

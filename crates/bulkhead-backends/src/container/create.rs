@@ -1,0 +1,181 @@
+//! Builds a sandbox from a plan.
+
+use std::{io, path::Path, time::Duration};
+
+use bulkhead_linux::cgroup::Watched;
+use bulkhead_policy::Plan;
+use rustix::process::{getgid, getuid};
+use tokio::time::timeout;
+
+use super::{
+    Container,
+    find::{Parts, look},
+    image,
+    journal::Entry,
+    lower::{self, Disk, Found, Image, User},
+    made::{Held, Made},
+    sandbox::ContainerSandbox,
+    stage::Stage,
+    who::{Caller, Way, decide},
+};
+use crate::{
+    BackendError,
+    guest::{Link, Unready},
+    identity::{Identity, Owner, is_host_root},
+    workspace::stand_in::StandIns,
+};
+
+/// How long a guest may take from its start until its walls stand.
+const BIRTH: Duration = Duration::from_mins(1);
+
+/// What the daemon calls the container of the sandbox `id`.
+pub(super) fn name(id: &str) -> String {
+    format!("bulkhead-{id}")
+}
+
+impl Container {
+    /// Builds the sandbox; when this returns, its walls stand.
+    pub(super) async fn build(
+        &self,
+        id: &str,
+        plan: &Plan,
+    ) -> Result<ContainerSandbox, BackendError> {
+        let image = image::find(&self.daemon, plan).await?;
+        let (made, found) = self.prepare(id, plan, image)?;
+        let body = lower::lower(plan, &found)?;
+        let container = self.daemon.create(made.name(), &body).await?;
+        let attached = self.daemon.attach(&container).await?;
+        let link = Link::over_stream(attached.output, attached.input);
+        link.raise(lower::walls(plan, &found));
+        self.daemon.start(&container).await?;
+        let (ready, counters) =
+            tokio::join!(timeout(BIRTH, link.ready()), self.counters(&container));
+        match ready {
+            Ok(Ok(())) => {}
+            Ok(Err(Unready::Failed(error) | Unready::Broken(error))) => return Err(error),
+            Ok(Err(Unready::Gone)) => return Err(self.stillborn(&container).await),
+            Err(_elapsed) => {
+                return Err(BackendError::Guest("it did not put its walls up".to_owned()));
+            }
+        }
+        Ok(ContainerSandbox::new(made, container, link, counters, *plan.limits()))
+    }
+
+    /// Everything on this host: a record of what is to come, then what the container is shown.
+    fn prepare(
+        &self,
+        id: &str,
+        plan: &Plan,
+        image: Image,
+    ) -> Result<(Made, Found), BackendError> {
+        let built = |action: &str| {
+            let action = action.to_owned();
+            move |source| BackendError::Build { action: action.clone(), source, hint: None }
+        };
+        let way = decide(caller(), &self.daemon.facts)?;
+        let (user, owner) = self.user(way).map_err(built("take a user id for the sandbox"))?;
+        let mut looked = look(plan)?;
+        let stage = way.is_staged().then(|| Stage::place(&self.places.runtime, id));
+        let entry = Entry {
+            id: id.to_owned(),
+            daemon: self.daemon.facts.address.to_string(),
+            stage: stage.clone(),
+        };
+        let record = self.journal.write(&entry).map_err(built("record the container"))?;
+        let laid = StandIns::put(&self.places.state, id, &looked.protections)
+            .map_err(built("keep protected names from being made"))
+            .and_then(|(stand_ins, needless)| {
+                looked.protections.retain(|it| !needless.contains(&it.path));
+                let parts = Parts { id: id.to_owned(), image, user, looked };
+                let (stage, found) = self.lay(stage.as_deref(), plan, &parts)?;
+                Ok((stand_ins, stage, found))
+            });
+        match laid {
+            Ok((stand_ins, stage, found)) => {
+                let held = Held { stage, stand_ins, owner, record };
+                Ok((Made::new(self.daemon.clone(), name(id), held), found))
+            }
+            Err(error) => {
+                record.close().map_err(built("take the record back"))?;
+                Err(error)
+            }
+        }
+    }
+
+    /// What the container is shown: prepared at `stage`, or where it is.
+    fn lay(
+        &self,
+        stage: Option<&Path>,
+        plan: &Plan,
+        parts: &Parts,
+    ) -> Result<(Option<Stage>, Found), BackendError> {
+        if let Some(dir) = stage {
+            let (stage, found) = self.stage(dir, plan, parts)?;
+            return Ok((Some(stage), found));
+        }
+        let shares = self.direct(&parts.looked.shares)?;
+        Ok((None, self.found(parts, shares, Disk::Split)?))
+    }
+
+    /// The user of a new container, and what proves that it is its own.
+    fn user(&self, way: Way) -> io::Result<(User, Option<Owner>)> {
+        let namespace = match way {
+            Way::As(user) => return Ok((user, None)),
+            Way::Translated(namespace) => namespace,
+        };
+        let owner = Owner::take(&self.places.runtime)?;
+        let id = match owner.identity {
+            Identity::Mapped { outside } => outside,
+            Identity::Own { .. } => return Err(io::Error::other("we are not root any more")),
+        };
+        Ok((User { uid: id, gid: id, namespace }, Some(owner)))
+    }
+
+    /// The counters of a container, where its cgroup can be read.
+    async fn counters(&self, container: &str) -> Option<Watched> {
+        let found = self.daemon.docker.inspect_container(container, None).await.ok()?;
+        let pid = found.state?.pid.filter(|it| *it != 0)?;
+        Watched::of(u32::try_from(pid).ok()?, container)
+    }
+
+    /// Why a guest never spoke.
+    async fn stillborn(&self, container: &str) -> BackendError {
+        let found = self.daemon.docker.inspect_container(container, None).await;
+        let state = match found {
+            Ok(found) => found.state.unwrap_or_default(),
+            Err(error) => return self.daemon.failed("start a container")(error),
+        };
+        let said = state.error.filter(|it| !it.is_empty());
+        let said = said.unwrap_or_else(|| {
+            format!("its first process ended with {}", state.exit_code.unwrap_or_default())
+        });
+        BackendError::Daemon {
+            daemon: self.daemon.facts.product.title(),
+            action: "start a container",
+            source: io::Error::other(bulkhead_spec::escape(&said)),
+            hint: None,
+        }
+    }
+
+    /// What would be asked of the daemon for `plan`, a line each.
+    pub(super) fn blueprint(&self, plan: &Plan) -> Result<Vec<String>, BackendError> {
+        let way = decide(caller(), &self.daemon.facts)?;
+        let user = match way {
+            Way::As(user) => user,
+            Way::Translated(namespace) => User { uid: 200_000, gid: 200_000, namespace },
+        };
+        let image = Image { id: image::name(plan), volumes: Vec::new() };
+        let looked = look(plan)?;
+        let parts = Parts { id: "ID".to_owned(), image, user, looked };
+        let shares = parts.looked.shares.iter().map(Into::into).collect();
+        let found = self.found(&parts, shares, Disk::Split)?;
+        Ok(lower::lower(plan, &found)?.lines())
+    }
+}
+
+fn caller() -> Caller {
+    if is_host_root() {
+        return Caller::Root;
+    }
+    Caller::User { uid: getuid().as_raw(), gid: getgid().as_raw() }
+}

@@ -1,0 +1,154 @@
+//! Looks at everything that a container is made from, and lays out what it needs on this host.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use bulkhead_policy::Plan;
+use bulkhead_spec::{Access, escape_bytes};
+
+use super::{
+    Container,
+    lower::{Disk, Found, Image, Shown, User, private, whole},
+    paths::Paths,
+    probe::Machine,
+    stage::Stage,
+    who::Way,
+};
+use crate::{
+    BackendError,
+    workspace::{
+        protect::{self, Protection},
+        share::{Share, share},
+    },
+};
+
+/// What a plan shares, as it lies on this host.
+pub(super) struct Looked {
+    pub(super) shares: Vec<Share>,
+    pub(super) protections: Vec<Protection>,
+}
+
+/// Looks at what `plan` shares.
+pub(super) fn look(plan: &Plan) -> Result<Looked, BackendError> {
+    let mut shares = Vec::new();
+    let mut protections = Vec::new();
+    for mount in plan.mounts() {
+        shares.push(share(mount.from.as_path(), mount.to.as_path(), mount.access)?);
+    }
+    if let Some(workspace) = plan.workspace() {
+        let dir = workspace.dir.as_path();
+        shares.push(share(dir, dir, workspace.access)?);
+        let found = protect::find(workspace, plan.home().as_path())?;
+        shares.extend(found.shares);
+        protections = found.protections;
+    }
+    shares.sort_by_key(|it| it.to.components().count());
+    for path in shares.iter().map(|it| &it.from).chain(protections.iter().map(|it| &it.path)) {
+        is_text(path)?;
+    }
+    Ok(Looked { shares, protections })
+}
+
+/// A daemon takes paths as text.
+fn is_text(path: &Path) -> Result<(), BackendError> {
+    match path.to_str() {
+        Some(text) if !text.contains('\n') => Ok(()),
+        Some(_) | None => Err(refused(path, "its name is not text that a daemon takes")),
+    }
+}
+
+fn refused(path: &Path, why: &str) -> BackendError {
+    let path = escape_bytes(path.as_os_str().as_encoded_bytes());
+    BackendError::Share { path, why: why.to_owned() }
+}
+
+/// Who the container is and what it is shown, before anything was made.
+pub(super) struct Parts {
+    pub(super) id: String,
+    pub(super) image: Image,
+    pub(super) user: User,
+    pub(super) looked: Looked,
+}
+
+impl Container {
+    /// Everything for the body of a container whose files the daemon finds where they are.
+    pub(super) fn found(
+        &self,
+        parts: &Parts,
+        shares: Vec<Shown>,
+        disk: Disk,
+    ) -> Result<Found, BackendError> {
+        Ok(Found {
+            id: parts.id.clone(),
+            instance: self.instance.clone(),
+            image: parts.image.clone(),
+            user: parts.user,
+            runtime: self.runtime.clone(),
+            disk,
+            shares,
+            protections: parts.looked.protections.clone(),
+            props: self.seen(&self.props)?,
+        })
+    }
+
+    /// What is shared, at the paths at which the daemon sees them.
+    pub(super) fn direct(&self, shares: &[Share]) -> Result<Vec<Shown>, BackendError> {
+        let shown = |it: &Share| {
+            if it.access == Access::Private {
+                let why = "only root can have a container change it privately; share it \
+                           read-only, or use --backend native";
+                return Err(refused(&it.from, why));
+            }
+            Ok(Shown { source: self.seen(&it.from)?, to: it.to.clone(), access: it.access })
+        };
+        shares.iter().map(shown).collect()
+    }
+
+    /// Where the daemon sees `path`.
+    fn seen(&self, path: &Path) -> Result<PathBuf, BackendError> {
+        let text = path.to_str().ok_or_else(|| refused(path, "its name is not text"))?;
+        let seen = self.paths.of(text).map_err(|error| refused(path, &error.to_string()))?;
+        Ok(PathBuf::from(seen))
+    }
+
+    /// Mounts everything on this host that the container of `parts` is to be shown.
+    pub(super) fn stage(
+        &self,
+        dir: &Path,
+        plan: &Plan,
+        parts: &Parts,
+    ) -> Result<(Stage, Found), BackendError> {
+        let failed = |source: io::Error| BackendError::Build {
+            action: "mount the sandbox's private directories".to_owned(),
+            source,
+            hint: None,
+        };
+        let stage = Stage::lay(dir, parts.user.uid, whole(plan)).map_err(failed)?;
+        let shares = stage.show(&parts.looked.shares)?;
+        let found = self.found(parts, shares, Disk::Laid { dir: stage.dir().to_owned() })?;
+        stage.furnish(&private(plan, &found)).map_err(failed)?;
+        for (name, content) in plan.home_files() {
+            stage.home_file(name, content).map_err(failed)?;
+        }
+        Ok((stage, found))
+    }
+}
+
+/// The table of paths for a daemon on `machine`.
+pub(super) fn paths_of(machine: Machine) -> Paths {
+    match (machine, std::env::consts::OS) {
+        (Machine::This, _) => Paths::same(),
+        (Machine::Other, "macos") => Paths::mac(),
+        (Machine::Other, "windows") => Paths::windows(),
+        (Machine::Other, _) => Paths::linux(),
+    }
+}
+
+impl Way {
+    /// Whether files must be prepared for it on this host.
+    pub(super) fn is_staged(self) -> bool {
+        matches!(self, Self::Translated(_))
+    }
+}

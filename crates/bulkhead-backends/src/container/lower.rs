@@ -1,0 +1,162 @@
+//! From a plan to the body of one container. Pure: snapshot-tested without a daemon.
+//!
+//! Nothing of a caller's reaches the daemon in words of its own: there is no option, capability,
+//! device or namespace that a plan could ask for by name.
+
+mod body;
+mod disk;
+mod mounts;
+
+use std::path::{Path, PathBuf};
+
+use bulkhead_linux::{
+    seccomp::Profile,
+    walls::{self, Walls},
+};
+use bulkhead_policy::Plan;
+use bulkhead_spec::{self as spec, Access, Limits};
+
+pub(super) use self::{
+    body::Body,
+    disk::{Disk, Private, private, whole},
+    mounts::{Mount, Reach},
+};
+use super::seccomp;
+use crate::{
+    BackendError,
+    workspace::{protect::Protection, share::Share},
+};
+
+/// Where the guest is inside.
+pub(super) const GUEST_AT: &str = "/.bulkhead/guest";
+
+/// What was found out before: everything that is not in the plan.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// The sandbox.
+    pub(super) id: String,
+    /// Whose it is, for whoever sweeps.
+    pub(super) instance: String,
+    pub(super) image: Image,
+    pub(super) user: User,
+    /// The runtime that was asked for.
+    pub(super) runtime: Option<String>,
+    pub(super) disk: Disk,
+    /// What is shared, as the daemon reaches it; outer directories first.
+    pub(super) shares: Vec<Shown>,
+    /// What must stay as it is within them.
+    pub(super) protections: Vec<Protection>,
+    /// The directory with the guest and what is shown in the place of other things, as the daemon
+    /// sees it.
+    pub(super) props: PathBuf,
+}
+
+/// An image, by what it is and not by what it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Image {
+    /// Its digest.
+    pub(super) id: String,
+    /// Where it wants volumes; the daemon would make unbounded ones.
+    pub(super) volumes: Vec<PathBuf>,
+}
+
+/// Who programs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct User {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) namespace: Users,
+}
+
+/// Whose numbers they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Users {
+    /// The daemon's usual ones.
+    Usual,
+    /// The host's, though the daemon usually translates them.
+    Hosts,
+}
+
+/// One thing that is shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// Where the daemon finds it.
+    pub(super) source: PathBuf,
+    /// Where the sandbox sees it.
+    pub(super) to: PathBuf,
+    pub(super) access: Access,
+}
+
+impl From<&Share> for Shown {
+    fn from(share: &Share) -> Self {
+        Self { source: share.from.clone(), to: share.to.clone(), access: share.access }
+    }
+}
+
+/// The body of the container of `plan`.
+pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
+    let profile = match plan.syscalls() {
+        spec::Syscalls::Standard => Profile::Standard,
+        spec::Syscalls::Debug => Profile::Debug,
+    };
+    let seccomp = seccomp::document(profile).map_err(|error| BackendError::Build {
+        action: "write the list of system calls".to_owned(),
+        source: error.into(),
+        hint: None,
+    })?;
+    let Limits { memory, cpus, pids, files, .. } = *plan.limits();
+    let mut mounts = vec![Mount::read_only(found.props.join("guest"), GUEST_AT)];
+    let mut tmpfs = Vec::new();
+    match &found.disk {
+        Disk::Laid { dir } => mounts.extend(disk::laid(plan, found, dir)),
+        Disk::Split => tmpfs = disk::split(plan, found),
+    }
+    mounts.extend(mounts::shares(found));
+    mounts.extend(mounts::protections(found));
+    Ok(Body {
+        image: found.image.id.clone(),
+        labels: labels(&found.instance, &found.id),
+        user: found.user,
+        runtime: found.runtime.clone(),
+        network: plan.network(),
+        seccomp,
+        mounts,
+        tmpfs,
+        memory: memory.map(|it| it.0),
+        cpu_millis: cpus.map(spec::Cpus::millis),
+        // One more for the guest, which is none of the program's.
+        processes: pids.map(|it| it.saturating_add(1)),
+        files,
+    })
+}
+
+/// The labels by which a sweep knows its own.
+pub(super) fn labels(instance: &str, id: &str) -> [(&'static str, String); 2] {
+    [(INSTANCE, instance.to_owned()), (SANDBOX, id.to_owned())]
+}
+
+/// The label that says whose a container is.
+pub(super) const INSTANCE: &str = "dev.bulkhead.instance";
+/// The label that says which sandbox it is.
+pub(super) const SANDBOX: &str = "dev.bulkhead.sandbox";
+
+/// What the guest gives up on top of what the daemon took.
+pub(super) fn walls(plan: &Plan, found: &Found) -> Walls {
+    let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
+    let mut writable: Vec<Vec<u8>> = vec![b"/proc".to_vec()];
+    writable.extend(private(plan, found).iter().map(|it| bytes(&it.at)));
+    let shares = found.shares.iter().filter(|it| it.access != Access::ReadOnly);
+    writable.extend(shares.map(|it| bytes(&it.to)));
+    Walls {
+        writable,
+        syscalls: match plan.syscalls() {
+            spec::Syscalls::Standard => walls::Syscalls::Standard,
+            spec::Syscalls::Debug => walls::Syscalls::Debug,
+        },
+        processes: None,
+        files: plan.limits().files.map(u64::from),
+    }
+}
+
+#[cfg(test)]
+mod tests;

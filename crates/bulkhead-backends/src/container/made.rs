@@ -1,0 +1,110 @@
+//! A container that was asked for, and everything on this host that it needs.
+
+use std::{
+    io::{self, Read, Write},
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    time::Duration,
+};
+
+use super::{Address, Record, client::Daemon, stage::Stage};
+use crate::{BackendError, identity::Owner, workspace::stand_in::StandIns};
+
+/// How long a daemon may take to remove a container that was let go of.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The container, and what holds it. Dropping it removes all of it.
+///
+/// Its record goes last: as long as anything may be left, a sweep can find it.
+pub(super) struct Made {
+    daemon: Daemon,
+    name: String,
+    held: Option<Held>,
+}
+
+/// What a container needs on this host.
+pub(super) struct Held {
+    pub(super) stage: Option<Stage>,
+    pub(super) stand_ins: StandIns,
+    pub(super) owner: Option<Owner>,
+    pub(super) record: Record,
+}
+
+impl Made {
+    /// Takes charge of the container `name`, which may be made from now on.
+    pub(super) fn new(daemon: Daemon, name: String, held: Held) -> Self {
+        Self { daemon, name, held: Some(held) }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn daemon(&self) -> &Daemon {
+        &self.daemon
+    }
+
+    /// Removes the container, then what it needed.
+    pub(super) async fn remove(mut self) -> Result<(), BackendError> {
+        self.daemon.remove(&self.name).await?;
+        self.held.take().map_or(Ok(()), Held::release).map_err(|source| BackendError::System {
+            action: "take the sandbox's record back",
+            source,
+        })
+    }
+}
+
+impl Held {
+    fn release(self) -> io::Result<()> {
+        let Self { stage, stand_ins, owner, record } = self;
+        drop((stage, stand_ins, owner));
+        record.close()
+    }
+}
+
+impl Drop for Made {
+    /// Without a runtime, for there may be none any more.
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        let removed = remove(&self.daemon.facts.address, &self.name);
+        match removed.and_then(|()| held.release()) {
+            Ok(()) => {}
+            // The record stays, so the next start tries again.
+            Err(error) => tracing::warn!(name = self.name, %error, "a container was left"),
+        }
+    }
+}
+
+/// Has the daemon at `address` remove the container `name`, and waits for it.
+fn remove(address: &Address, name: &str) -> io::Result<()> {
+    match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            ask(stream, name)
+        }
+        Address::Tcp(host) => {
+            let stream = TcpStream::connect(host)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            ask(stream, name)
+        }
+        Address::Foreign { .. } => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn ask(mut stream: impl Read + Write, name: &str) -> io::Result<()> {
+    let request = format!(
+        "DELETE /containers/{name}?force=true&v=true HTTP/1.1\r\nHost: daemon\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(4096).read_to_end(&mut answer)?;
+    let line = answer.split(|it| *it == b'\n').next().unwrap_or_default();
+    if let Some(b"204" | b"404") = line.split(|it| *it == b' ').nth(1) {
+        return Ok(());
+    }
+    let said = bulkhead_spec::escape_bytes(line.trim_ascii());
+    Err(io::Error::other(format!("the daemon answered `{said}`")))
+}

@@ -1,0 +1,189 @@
+//! A sandbox in a container, alive.
+
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bulkhead_linux::cgroup::Watched;
+use bulkhead_policy::ExecPlan;
+use bulkhead_spec::{Bytes, Ending, Limits, Usage};
+
+use super::{client::Daemon, made::Made};
+use crate::{
+    BackendError, Process, ProcessHandle, Sandbox, Streams,
+    guest::{After, Disk, Ended, Link, Program, Status},
+};
+
+/// The room. Dropping it removes its container.
+pub(super) struct ContainerSandbox {
+    link: Link,
+    shared: Arc<Shared>,
+    made: Made,
+}
+
+/// What a running program needs of its room.
+struct Shared {
+    daemon: Daemon,
+    container: String,
+    limits: Limits,
+    counters: Option<Watched>,
+    /// What was last counted: the counters end with the container.
+    counted: Mutex<Usage>,
+}
+
+struct ContainerProcess {
+    program: Program,
+    shared: Arc<Shared>,
+    ending: Option<Ending>,
+}
+
+impl ContainerSandbox {
+    pub(super) fn new(
+        made: Made,
+        container: String,
+        link: Link,
+        counters: Option<Watched>,
+        limits: Limits,
+    ) -> Self {
+        let shared = Shared {
+            daemon: made.daemon().clone(),
+            container,
+            limits,
+            counters,
+            counted: Mutex::new(Usage::default()),
+        };
+        Self { link, shared: Arc::new(shared), made }
+    }
+}
+
+impl Shared {
+    /// What the sandbox has used until now, as far as anybody here can tell.
+    fn usage(&self) -> Usage {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(used) = self.counters.as_ref().and_then(Watched::usage) {
+            *counted = Usage {
+                wall: Duration::ZERO,
+                cpu: used.cpu_time.or(counted.cpu),
+                memory_peak: used.memory_peak.map(Bytes).or(counted.memory_peak),
+                processes_peak: used.processes_peak.or(counted.processes_peak),
+                oom_kills: used.oom_kills.max(counted.oom_kills),
+                process_refusals: used.process_refusals.max(counted.process_refusals),
+            };
+        }
+        *counted
+    }
+
+    /// Notes what the guest counted, where nobody else does.
+    fn note(&self, ended: &Ended) {
+        if self.counters.is_some() {
+            return;
+        }
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.cpu = Some(Duration::from_micros(ended.counted.cpu_micros));
+        let largest = ended.counted.largest_kib.saturating_mul(1024);
+        counted.memory_peak = Some(Bytes(largest));
+    }
+
+    /// Whether the kernel killed something here for want of memory.
+    async fn ran_out_of_memory(&self) -> Result<bool, BackendError> {
+        if 0 < self.usage().oom_kills {
+            return Ok(true);
+        }
+        let found = self.daemon.docker.inspect_container(&self.container, None).await;
+        let found = found.map_err(self.daemon.failed("tell how a container ended"))?;
+        let killed = found.state.and_then(|it| it.oom_killed) == Some(true);
+        if killed {
+            let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+            counted.oom_kills = counted.oom_kills.max(1);
+        }
+        Ok(killed)
+    }
+
+    /// What ended a program, as those say who end programs.
+    async fn ending(&self, ended: &Ended) -> Result<Ending, BackendError> {
+        let limits = &self.limits;
+        let killed = matches!(ended.status, Status::Signaled(9) | Status::Exited(137));
+        if killed && self.ran_out_of_memory().await? {
+            return Ok(Ending::OutOfMemory { limit: limits.memory });
+        }
+        Ok(match ended.status {
+            Status::Exited(0) => Ending::Exited { code: 0 },
+            _ if ended.disk == Disk::Full => Ending::DiskFull { limit: limits.disk },
+            Status::Exited(code) => Ending::Exited { code },
+            Status::Signaled(signal) => Ending::Signaled { signal },
+        })
+    }
+
+    /// What it means that the guest is gone: the container ended, or the daemon did.
+    async fn lost(&self) -> Result<Ending, BackendError> {
+        let found = self.daemon.docker.inspect_container(&self.container, None).await;
+        let found = found.map_err(self.daemon.failed("keep the container running"))?;
+        let state = found.state.unwrap_or_default();
+        if state.oom_killed == Some(true) || 0 < self.usage().oom_kills {
+            return Ok(Ending::OutOfMemory { limit: self.limits.memory });
+        }
+        if state.running == Some(true) {
+            // It lives, and its stream is gone: the daemon was started anew under it.
+            return Err(BackendError::Daemon {
+                daemon: self.daemon.facts.product.title(),
+                action: "keep the stream to the container open",
+                source: io::ErrorKind::ConnectionReset.into(),
+                hint: Some("the daemon was restarted; run it again".to_owned()),
+            });
+        }
+        Ok(Ending::Lost)
+    }
+}
+
+#[async_trait::async_trait]
+impl Sandbox for ContainerSandbox {
+    async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
+        // The guest stays: the counters of a container end with it.
+        let program = self.link.exec(exec, After::Stay).await?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(ContainerProcess { program, shared, ending: None }))
+    }
+
+    fn usage(&self) -> Result<Usage, BackendError> {
+        Ok(self.shared.usage())
+    }
+
+    async fn kill(&self) -> Result<(), BackendError> {
+        self.shared.usage();
+        self.shared.daemon.kill(&self.shared.container).await
+    }
+
+    async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
+        let Self { link, shared, made } = *self;
+        drop((link, shared));
+        made.remove().await
+    }
+}
+
+#[async_trait::async_trait]
+impl Process for ContainerProcess {
+    fn take_streams(&mut self) -> Option<Streams> {
+        self.program.take_streams()
+    }
+
+    async fn wait(&mut self) -> Result<Ending, BackendError> {
+        if let Some(ending) = self.ending {
+            return Ok(ending);
+        }
+        let ending = match self.program.wait().await? {
+            Some(ended) => {
+                self.shared.note(&ended);
+                self.shared.ending(&ended).await?
+            }
+            None => self.shared.lost().await?,
+        };
+        self.ending = Some(ending);
+        Ok(ending)
+    }
+
+    fn handle(&self) -> Box<dyn ProcessHandle> {
+        Box::new(self.program.handle())
+    }
+}
