@@ -1,12 +1,19 @@
 //! The command line: parsed here, understood elsewhere.
 
+pub(crate) mod rooms;
 pub(crate) mod run;
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
 
-use self::run::{PlanArgs, RunArgs};
+use self::{
+    rooms::{
+        AttachArgs, CreateArgs, ExecArgs, LogsArgs, LsArgs, OneArgs, PruneArgs, RmArgs,
+        RoomsArgs, StatsArgs, StopArgs,
+    },
+    run::{PlanArgs, RunArgs},
+};
 use crate::printer::Format;
 
 /// Run AI agents and untrusted code behind walls.
@@ -36,10 +43,28 @@ impl Args {
         let words = || std::env::args_os().skip(1);
         if words().next().is_some_and(|verb| verb == "run") {
             let RunAlone { args } = RunAlone::try_parse_from(words())?;
+            if args.ask.program.is_empty() {
+                return Err(without_program(RunAlone::command()));
+            }
             return Ok(Self { verb: Verb::Run(Box::new(args)) });
         }
-        Self::try_parse()
+        let args = Self::try_parse()?;
+        if let Verb::Plan(plan) = &args.verb
+            && plan.ask.program.is_empty()
+        {
+            let mut all = Self::command();
+            all.build();
+            let plan = all.find_subcommand("plan").cloned().unwrap_or(all);
+            return Err(without_program(plan));
+        }
+        Ok(args)
     }
+}
+
+/// A room may be empty; a run is about a program.
+fn without_program(mut command: clap::Command) -> clap::Error {
+    let missing = "the following required arguments were not provided:\n  <PROGRAM>...";
+    command.error(clap::error::ErrorKind::MissingRequiredArgument, missing)
 }
 
 /// What to do.
@@ -49,6 +74,39 @@ pub(crate) enum Verb {
     Run(Box<RunArgs>),
     /// Show what would be enforced for a program, and by what
     Plan(Box<PlanArgs>),
+    /// Make a room: a sandbox that stays
+    Create(Box<CreateArgs>),
+    /// Run a program in a room
+    Exec(Box<ExecArgs>),
+    /// List the rooms
+    #[command(visible_alias = "ps")]
+    Ls(LsArgs),
+    /// Show everything about a room, as JSON
+    Inspect(OneArgs),
+    /// Show what a program of a room said
+    Logs(LogsArgs),
+    /// Join a program of a room
+    Attach(AttachArgs),
+    /// Show what rooms use
+    Stats(StatsArgs),
+    /// Freeze rooms: no processor is used, memory is kept
+    Pause(RoomsArgs),
+    /// Let frozen rooms go on
+    #[command(visible_alias = "unpause")]
+    Resume(RoomsArgs),
+    /// End rooms; their programs may tidy up
+    Stop(StopArgs),
+    /// End rooms, now
+    Kill(RoomsArgs),
+    /// Forget rooms that have ended
+    Rm(RmArgs),
+    /// Wait until rooms have ended
+    Wait(RoomsArgs),
+    /// Forget every room that has ended
+    Prune(PruneArgs),
+    /// Hold a room
+    #[command(hide = true)]
+    Shim,
     /// Show what this host can enforce, and what to type to get the rest
     Doctor(JsonArgs),
     /// Show the configuration
@@ -68,13 +126,29 @@ impl Verb {
     /// The exit code of a failure that has none of its own.
     pub(crate) fn failure_exit(&self) -> u8 {
         match self {
-            Self::Run(_) | Self::Plan(_) => 125,
+            Self::Run(_)
+            | Self::Plan(_)
+            | Self::Create(_)
+            | Self::Exec(_)
+            | Self::Attach(_)
+            | Self::Shim => 125,
             Self::Doctor(_)
             | Self::Config(_)
             | Self::Trust(_)
             | Self::Explain(_)
             | Self::Completion(_)
-            | Self::Version(_) => 1,
+            | Self::Version(_)
+            | Self::Ls(_)
+            | Self::Inspect(_)
+            | Self::Logs(_)
+            | Self::Stats(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Stop(_)
+            | Self::Kill(_)
+            | Self::Rm(_)
+            | Self::Wait(_)
+            | Self::Prune(_) => 1,
         }
     }
 
@@ -85,11 +159,26 @@ impl Verb {
             Self::Config(ConfigVerb::Path(args)) => args.json.into(),
             Self::Run(args) => args.json.into(),
             Self::Plan(args) => args.json.into(),
+            Self::Create(args) => args.json.into(),
+            Self::Ls(args) => args.form.json.into(),
+            Self::Inspect(args) => args.json.into(),
+            Self::Stats(args) => args.json.into(),
             Self::Doctor(args) | Self::Version(args) => args.json.into(),
             Self::Config(ConfigVerb::Get(_) | ConfigVerb::Schema)
             | Self::Trust(_)
             | Self::Explain(_)
-            | Self::Completion(_) => Format::Text,
+            | Self::Completion(_)
+            | Self::Exec(_)
+            | Self::Logs(_)
+            | Self::Attach(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Stop(_)
+            | Self::Kill(_)
+            | Self::Rm(_)
+            | Self::Wait(_)
+            | Self::Prune(_)
+            | Self::Shim => Format::Text,
         }
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 mod endings;
 pub(crate) mod explain;
 pub(crate) mod plan;
+pub(crate) mod rooms;
 pub(crate) mod run;
 mod sysctl;
 pub(crate) mod trust;

@@ -8,7 +8,6 @@ mod terminal;
 use std::io::{self, IsTerminal as _};
 
 use bulkhead_engine::{Console, Control};
-use bulkhead_policy::ExecPlan;
 use bulkhead_spec::{Bytes, Stdin};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -41,12 +40,13 @@ pub(crate) fn look(args: &ConsoleArgs) -> Result<Caller, Failure> {
     Ok(Caller { stdin, terminal })
 }
 
-/// The caller's streams for `exec`, the way to interrupt it, and whether something got lost.
+/// The caller's streams as `caller` wants them, the way to interrupt the program, and whether
+/// something got lost.
 pub(crate) fn open(
-    exec: &ExecPlan,
+    caller: Caller,
     listener: &Listener,
 ) -> io::Result<(Console, UnboundedSender<Control>, Streams)> {
-    let stdin = match exec.stdin() {
+    let stdin = match caller.stdin {
         Stdin::Empty => None,
         Stdin::Piped => Some(Passage::reading(io::stdin())?),
     };
@@ -62,7 +62,7 @@ pub(crate) fn open(
         keep: Bytes(0),
         control,
     };
-    if exec.terminal().is_some() {
+    if caller.terminal.is_some() {
         let keys = |from| Keys { from, heard: listener.sender.clone() };
         console.stdin = stdin.map(|it| Box::new(keys(it)) as _);
         console.stdout =

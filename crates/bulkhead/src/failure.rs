@@ -111,6 +111,24 @@ impl Failure {
         hint.or(error.hint()).into_iter().fold(failure, Self::hint)
     }
 
+    /// What another Bulkhead wrote with [`Failure::json`].
+    pub(crate) fn from_json(value: &Value) -> Option<Self> {
+        let error = value.get("error")?;
+        let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
+        let name = text("code")?;
+        let code = Code::ALL.into_iter().find(|it| it.name() == name)?;
+        let causes = error.get("causes").and_then(Value::as_array).cloned();
+        let causes = causes.unwrap_or_default();
+        let exit = error.get("exit_code").and_then(Value::as_u64);
+        Some(Self {
+            code,
+            what: text("message")?,
+            causes: causes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            hints: text("hint").into_iter().filter(|it| !it.is_empty()).collect(),
+            exit: exit.and_then(|it| u8::try_from(it).ok()),
+        })
+    }
+
     /// For programs.
     pub(crate) fn json(&self, exit: u8) -> Value {
         json!({ "error": {

@@ -17,6 +17,7 @@ mod wish;
 use std::process::ExitCode;
 
 use args::{Args, Verb};
+use commands::rooms;
 use config::Environment;
 use failure::Failure;
 use printer::Printer;
@@ -56,6 +57,21 @@ fn perform(
     let ended = match verb {
         Verb::Run(args) => commands::run::run(&args, environment, printer),
         Verb::Plan(args) => commands::plan::run(&args, environment, printer),
+        Verb::Create(args) => rooms::create::run(&args, environment, printer),
+        Verb::Exec(args) => rooms::exec::run(&args, &environment, printer),
+        Verb::Ls(args) => rooms::list::run(&args, &environment, printer),
+        Verb::Inspect(args) => rooms::show::inspect(&args, &environment, printer),
+        Verb::Logs(args) => rooms::attach::logs(&args, &environment, printer),
+        Verb::Attach(args) => rooms::attach::attach(&args, &environment, printer),
+        Verb::Stats(args) => rooms::show::stats(&args, &environment, printer),
+        Verb::Pause(args) => rooms::end::pause(&args, &environment, printer),
+        Verb::Resume(args) => rooms::end::resume(&args, &environment, printer),
+        Verb::Stop(args) => rooms::end::stop(&args, &environment, printer),
+        Verb::Kill(args) => rooms::end::kill(&args, &environment, printer),
+        Verb::Rm(args) => rooms::end::rm(&args, &environment, printer),
+        Verb::Wait(args) => rooms::end::wait(&args, &environment, printer),
+        Verb::Prune(args) => rooms::end::prune(&args, &environment, printer),
+        Verb::Shim => rooms::shim::run(&environment),
         Verb::Doctor(args) => commands::doctor::run(&args, &environment, printer),
         Verb::Config(verb) => commands::config::run(&verb, environment, printer),
         Verb::Trust(args) => commands::trust::run(&args, environment, printer),

@@ -21,6 +21,7 @@ use bulkhead_spec::{
     Terminal, Walls, Workspace, escape_bytes,
 };
 
+pub(crate) use self::env::named as variables;
 use crate::{
     args::run::Ask,
     codes::Code,

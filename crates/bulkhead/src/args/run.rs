@@ -74,8 +74,7 @@ pub(crate) struct Ask {
     #[arg(long, value_name = "NAME", value_parser = sandbox_name, help_heading = "Other")]
     pub(crate) name: Option<String>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, help_heading = "Arguments")]
-    #[arg(value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, help_heading = "Arguments", value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
 

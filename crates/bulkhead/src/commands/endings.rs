@@ -7,13 +7,18 @@ use crate::printer::Printer;
 
 /// Says how it ended, and what would let it go on next time.
 pub(crate) fn tell(outcome: &Outcome, printer: &Printer) {
-    if let Some(text) = sentence(&outcome.ending) {
-        printer.note(&text);
-    }
+    tell_ending(&outcome.ending, printer);
     if outcome.usage.process_refusals != 0 {
         printer.note(
             "a new process was refused: the sandbox had all it may have (raise it with --pids)",
         );
+    }
+}
+
+/// Says how a program ended, where that deserves a word.
+pub(crate) fn tell_ending(ending: &Ending, printer: &Printer) {
+    if let Some(text) = sentence(ending) {
+        printer.note(&text);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     failure::Failure,
     printer::{Printer, Talk},
     report::{Report, Streams},
-    wish::Wish,
+    wish::{Caller, Wish},
 };
 
 /// How a run came to its end.
@@ -100,8 +100,9 @@ async fn attend(engine: &Engine, placed: &Placed<'_>) -> Result<Ended, Failure> 
     let failed = |error: std::io::Error| {
         Failure::new(Code::System, "could not use the terminal or the streams").because(error)
     };
+    let caller = Caller { stdin: placed.exec.stdin(), terminal: placed.exec.terminal() };
     let listener = Listener::start().map_err(failed)?;
-    let (console, control, streams) = console::open(&placed.exec, &listener).map_err(failed)?;
+    let (console, control, streams) = console::open(caller, &listener).map_err(failed)?;
     let raw = placed.exec.terminal().map(|_| RawMode::enter()).transpose().map_err(failed)?;
     let ended = tokio::select! {
         outcome = engine.run(placed, console) => outcome.map(Box::new),
@@ -134,7 +135,7 @@ fn tell_place(placed: &Placed<'_>, printer: &Printer) {
 }
 
 /// A name that no other sandbox on this host has.
-fn fresh_id() -> Result<String, Failure> {
+pub(crate) fn fresh_id() -> Result<String, Failure> {
     let mut bytes = [0_u8; 8];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
         .map_err(|errno| Failure::new(Code::System, "could not make a name").because(errno))?;

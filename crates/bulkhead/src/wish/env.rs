@@ -14,6 +14,7 @@ use bulkhead_spec::{GuestPath, Walls, escape_bytes};
 
 use super::{Asked, env_file};
 use crate::{
+    args::run::EnvArgs,
     config::Environment,
     failure::Failure,
     toolchains::{SYSTEM_PATH, Toolchains},
@@ -51,6 +52,23 @@ pub(super) fn build(
         found.add_flag(text, host);
     }
     Ok(found)
+}
+
+/// The variables that files and flags name, and nothing else.
+pub(crate) fn named(
+    args: &EnvArgs,
+    host: &Environment,
+) -> Result<BTreeMap<OsString, OsString>, Failure> {
+    let mut found = Variables { variables: BTreeMap::new(), warnings: Vec::new() };
+    for path in &args.files {
+        for line in env_file::read(path)? {
+            found.add_line(line, host);
+        }
+    }
+    for text in &args.variables {
+        found.add_flag(text, host);
+    }
+    Ok(found.variables)
 }
 
 fn built_in(

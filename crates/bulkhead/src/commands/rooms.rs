@@ -1,0 +1,106 @@
+//! The verbs about rooms: sandboxes that stay.
+
+pub(crate) mod attach;
+pub(crate) mod create;
+pub(crate) mod end;
+pub(crate) mod exec;
+mod join;
+pub(crate) mod list;
+pub(crate) mod shim;
+pub(crate) mod show;
+
+use bulkhead_engine::rooms::{Client, ClientError, Journal, JournalError, Life, Listed, Why};
+use bulkhead_spec::escape;
+
+use crate::{
+    codes::Code,
+    config::{ConfigError, Environment, Paths, Who},
+    failure::Failure,
+    printer::Printer,
+};
+
+/// The rooms of this user. What cannot be read is moved aside first, and told.
+fn journal(environment: &Environment, printer: &Printer) -> Result<Journal, Failure> {
+    let journal = journal_in(&Paths::find(environment, Who::current()))?;
+    for trouble in journal.quarantine().map_err(|error| of_journal(&error))? {
+        printer.warning(&trouble.to_string());
+    }
+    for lost in journal.bury().map_err(|error| of_journal(&error))? {
+        printer.note(&format!("the room `{}` was lost: its shim is gone", lost.name));
+    }
+    Ok(journal)
+}
+
+fn journal_in(paths: &Paths) -> Result<Journal, Failure> {
+    let (Some(state), Some(runtime)) = (&paths.state, &paths.runtime) else {
+        return Err(ConfigError::Homeless.into());
+    };
+    Ok(Journal::new(state, runtime))
+}
+
+/// The room called `text`, which must live.
+fn living(journal: &Journal, text: &str) -> Result<(Listed, Client), Failure> {
+    let listed = journal.find(text).map_err(|error| of_journal(&error))?;
+    match &listed.life {
+        Life::Alive => {
+            let client = Client::new(journal.socket(&listed.record.id));
+            Ok((listed, client))
+        }
+        Life::Ended(end) => {
+            let what = format!("the room `{}` has ended", escape(&listed.record.name));
+            Err(Failure::new(Code::Room, what).because(reason(&end.why)))
+        }
+    }
+}
+
+/// What ended a room, in words.
+fn reason(why: &Why) -> String {
+    match why {
+        Why::Stopped => "it was stopped".to_owned(),
+        Why::Expired => "its time was over".to_owned(),
+        Why::Idle => "nobody had used it".to_owned(),
+        Why::Failed(why) => format!("it could not be built: {}", escape(why)),
+        Why::Lost => "its shim went away without a word".to_owned(),
+    }
+}
+
+fn of_journal(error: &JournalError) -> Failure {
+    let code = match error {
+        JournalError::Unknown(_)
+        | JournalError::Ambiguous { .. }
+        | JournalError::Taken(_)
+        | JournalError::Unreadable { .. } => Code::Room,
+        JournalError::Name(_) => Code::Argument,
+        JournalError::System { .. } => Code::Record,
+    };
+    let failure = Failure::from_error(code, error);
+    match error {
+        JournalError::Unknown(_) => failure.hint("`bulkhead ls --all` lists the rooms"),
+        JournalError::Taken(_) => failure.hint("take another --name, or `bulkhead rm` it"),
+        JournalError::Ambiguous { .. }
+        | JournalError::Name(_)
+        | JournalError::Unreadable { .. }
+        | JournalError::System { .. } => failure,
+    }
+}
+
+fn of_client(error: &ClientError) -> Failure {
+    match error {
+        ClientError::Failed(failed) => {
+            let code = match failed.kind.as_str() {
+                "not_found" => Code::NotFound,
+                "not_executable" => Code::NotExecutable,
+                "denied" => Code::Denied,
+                _ => Code::Room,
+            };
+            let failure = Failure::new(code, escape(&failed.message));
+            let causes = failed.causes.iter().map(|it| escape(it));
+            let failure = causes.fold(failure, Failure::because);
+            let failure = failed.hint.iter().map(|it| escape(it)).fold(failure, Failure::hint);
+            Failure { exit: Some(failed.exit), ..failure }
+        }
+        ClientError::Gone(_) | ClientError::Confused(_) => {
+            Failure::from_error(Code::Room, error)
+        }
+    }
+}

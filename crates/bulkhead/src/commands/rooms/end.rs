@@ -1,0 +1,144 @@
+//! `bulkhead pause`, `resume`, `stop`, `kill`, `rm`, `wait`, `prune`.
+
+use std::time::Duration;
+
+use bulkhead_engine::rooms::{Client, ClientError, Journal, Life, Listed};
+use bulkhead_spec::escape;
+
+use super::{journal, living, of_client, of_journal};
+use crate::{
+    args::rooms::{PruneArgs, RmArgs, RoomsArgs, StopArgs},
+    codes::Code,
+    config::Environment,
+    engine,
+    failure::Failure,
+    printer::Printer,
+};
+
+/// Freezes rooms.
+pub(crate) fn pause(
+    args: &RoomsArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    each(&args.rooms, environment, printer, &async |client| client.pause().await)
+}
+
+/// Lets them go on.
+pub(crate) fn resume(
+    args: &RoomsArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    each(&args.rooms, environment, printer, &async |client| client.resume().await)
+}
+
+/// Ends rooms; their programs may tidy up.
+pub(crate) fn stop(
+    args: &StopArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    let grace = args.time.0;
+    each(&args.rooms, environment, printer, &async |client| client.end(grace).await)
+}
+
+/// Ends rooms, now.
+pub(crate) fn kill(
+    args: &RoomsArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    each(&args.rooms, environment, printer, &async |client| client.end(Duration::ZERO).await)
+}
+
+/// Does `what` to each room and prints its name.
+fn each(
+    rooms: &[String],
+    environment: &Environment,
+    printer: &Printer,
+    what: &impl AsyncFn(&Client) -> Result<(), ClientError>,
+) -> Result<u8, Failure> {
+    let journal = journal(environment, printer)?;
+    let runtime = engine::runtime()?;
+    for room in rooms {
+        let (listed, client) = living(&journal, room)?;
+        runtime.block_on(what(&client)).map_err(|error| of_client(&error))?;
+        printer.payload(&format!("{}\n", listed.record.name))?;
+    }
+    Ok(0)
+}
+
+/// Forgets rooms that have ended; those that live are ended first if that is wanted.
+pub(crate) fn rm(
+    args: &RmArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    let journal = journal(environment, printer)?;
+    for room in &args.rooms {
+        let listed = journal.find(room).map_err(|error| of_journal(&error))?;
+        let name = escape(&listed.record.name);
+        if listed.life == Life::Alive {
+            if !args.force {
+                return Err(Failure::new(Code::Room, format!("the room `{name}` lives"))
+                    .hint(format!("end it first: bulkhead stop {name}"))
+                    .hint(format!("or both at once: bulkhead rm --force {name}")));
+            }
+            let client = Client::new(journal.socket(&listed.record.id));
+            let ended = engine::runtime()?.block_on(client.end(Duration::ZERO));
+            ended.map_err(|error| of_client(&error))?;
+            settle(&journal, &listed);
+        }
+        journal.forget(&listed.record.id).map_err(|error| of_journal(&error))?;
+        printer.payload(&format!("{name}\n"))?;
+    }
+    Ok(0)
+}
+
+/// Waits until the shim has let go: it writes the tombstone last.
+fn settle(journal: &Journal, listed: &Listed) {
+    for _ in 0..500 {
+        match journal.find(&listed.record.id) {
+            Ok(found) if found.life == Life::Alive => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            Ok(_) | Err(_) => return,
+        }
+    }
+}
+
+/// Waits until rooms have ended.
+pub(crate) fn wait(
+    args: &RoomsArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    let journal = journal(environment, printer)?;
+    for room in &args.rooms {
+        let listed = journal.find(room).map_err(|error| of_journal(&error))?;
+        let id = listed.record.id;
+        while journal.find(&id).is_ok_and(|it| it.life == Life::Alive) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        printer.payload(&format!("{}\n", listed.record.name))?;
+    }
+    Ok(0)
+}
+
+/// Forgets every room that has ended.
+pub(crate) fn prune(
+    args: &PruneArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    let journal = journal(environment, printer)?;
+    let rooms = journal.list().map_err(|error| of_journal(&error))?;
+    for room in rooms.into_iter().filter(|it| it.life != Life::Alive) {
+        if !args.dry_run {
+            journal.forget(&room.record.id).map_err(|error| of_journal(&error))?;
+        }
+        printer.payload(&format!("{}\n", room.record.name))?;
+    }
+    Ok(0)
+}
