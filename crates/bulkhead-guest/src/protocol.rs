@@ -34,7 +34,9 @@ pub const MOST_DATAGRAM: usize = 4096;
 /// What the host says.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToGuest {
-    /// Put the walls up. Said once, before anything else.
+    /// Find the sandbox furnished so. Said before the walls are raised, if at all.
+    Furnish(Furnish),
+    /// Put the walls up. Said once, before any program.
     Raise(Walls),
     /// Start a program.
     Start(Start),
@@ -65,6 +67,16 @@ pub enum ToGuest {
     Datagram(Datagram),
     /// Something about a channel.
     Flow(Flow),
+}
+
+/// What the private directories of a sandbox are, where they are not one filesystem that the host
+/// has filled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Furnish {
+    /// Where everything that is written outside the workspace goes, a filesystem each.
+    pub scratch: Vec<Vec<u8>>,
+    /// Small files to be made, by their paths.
+    pub files: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// What either side says about a channel.

@@ -4,10 +4,11 @@ mod channels;
 mod dial;
 mod doors;
 mod events;
+mod furnish;
 mod leaving;
 mod program;
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, rc::Rc};
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::PathBuf, rc::Rc};
 
 use bulkhead_linux::reap::ChildSignal;
 use rustix::{
@@ -29,6 +30,10 @@ use crate::{
     wire::{Arrived, Frame},
 };
 
+/// Where everything that is written outside the workspace goes, unless the host says otherwise:
+/// `/tmp` is part of it.
+const SCRATCH: &str = "/tmp";
+
 /// Serves the host on `control` until the host is gone.
 ///
 /// # Guarantees
@@ -43,6 +48,7 @@ pub fn serve(control: Control) -> io::Result<()> {
         channels: Channels::default(),
         dials: Dials::default(),
         doors: Doors::default(),
+        scratch: vec![PathBuf::from(SCRATCH)],
     };
     loop {
         for event in guest.wait()? {
@@ -62,6 +68,8 @@ struct Guest {
     channels: Channels,
     dials: Dials,
     doors: Doors,
+    /// Where everything that is written outside the workspace goes.
+    scratch: Vec<PathBuf>,
 }
 
 /// A program that the host asked for.
@@ -135,14 +143,14 @@ impl Guest {
 
     fn obey(&mut self, message: ToGuest) -> io::Result<()> {
         match message {
+            ToGuest::Furnish(order) => {
+                let furnished = furnish::make(&order.files);
+                self.scratch = order.scratch.into_iter().map(furnish::path).collect();
+                furnished.or_else(|source| self.fail("make a file of the home", source))
+            }
             ToGuest::Raise(walls) => match walls.raise() {
                 Ok(()) => self.control.say(&ToHost::Ready),
-                Err(failed) => {
-                    let errno = failed.source.raw_os_error().unwrap_or_default();
-                    let action = failed.action.to_owned();
-                    self.control.say(&ToHost::Failed { action, errno })?;
-                    Err(failed.source)
-                }
+                Err(failed) => self.fail(failed.action, failed.source),
             },
             ToGuest::Start(start) => self.start(start),
             ToGuest::Signal { id, signal } => self.signal(id, signal),
@@ -169,6 +177,13 @@ impl Guest {
             }
             ToGuest::Flow(flow) => self.channels.obey(flow, &self.control),
         }
+    }
+
+    /// Tells the host why there will be no sandbox.
+    fn fail(&self, action: &str, source: io::Error) -> io::Result<()> {
+        let errno = source.raw_os_error().unwrap_or_default();
+        self.control.say(&ToHost::Failed { action: action.to_owned(), errno })?;
+        Err(source)
     }
 
     fn start(&mut self, start: Start) -> io::Result<()> {
@@ -220,6 +235,8 @@ impl Guest {
         let Some(running) = self.running.remove(&pid.as_raw_nonzero().get()) else { return };
         let left = |channel: &u32| Some((*channel, self.channels.owes(*channel)?));
         let owed = running.carried.iter().filter_map(left).filter(|(_, it)| 0 < *it).collect();
-        self.leavings.push(Leaving::new(running.id, status, running.after, owed));
+        let disk = furnish::room_left(&self.scratch);
+        let message = leaving::message(running.id, status, disk);
+        self.leavings.push(Leaving::new(message, running.after, owed));
     }
 }

@@ -46,6 +46,9 @@ impl Container {
         let container = self.daemon.create(made.name(), &body).await?;
         let attached = self.daemon.attach(&container).await?;
         let link = Link::over_stream(attached.output, attached.input);
+        if let Some(order) = lower::furnish(plan, &found) {
+            link.furnish(order);
+        }
         link.raise(lower::walls(plan, &found));
         self.daemon.start(&container).await?;
         let (ready, counters) =

@@ -9,6 +9,7 @@ mod mounts;
 
 use std::path::{Path, PathBuf};
 
+use bulkhead_guest::protocol::Furnish;
 use bulkhead_linux::{
     seccomp::Profile,
     walls::{self, Walls},
@@ -139,6 +140,25 @@ pub(super) fn labels(instance: &str, id: &str) -> [(&'static str, String); 2] {
 pub(super) const INSTANCE: &str = "dev.bulkhead.instance";
 /// The label that says which sandbox it is.
 pub(super) const SANDBOX: &str = "dev.bulkhead.sandbox";
+
+/// What the guest is told about its private directories, where we could not fill them ourselves.
+pub(super) fn furnish(plan: &Plan, found: &Found) -> Option<Furnish> {
+    let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
+    match &found.disk {
+        Disk::Laid { .. } => None,
+        Disk::Split => Some(Furnish {
+            scratch: private(plan, found).iter().map(|it| bytes(&it.at)).collect(),
+            files: plan
+                .home_files()
+                .iter()
+                .map(|(name, content)| {
+                    let path = plan.home().as_path().join(name);
+                    (bytes(&path), content.as_bytes().to_vec())
+                })
+                .collect(),
+        }),
+    }
+}
 
 /// What the guest gives up on top of what the daemon took.
 pub(super) fn walls(plan: &Plan, found: &Found) -> Walls {

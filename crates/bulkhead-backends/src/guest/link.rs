@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::OwnedFd, sync::Arc};
 
-use bulkhead_guest::protocol::ToGuest;
+use bulkhead_guest::protocol::{Furnish, ToGuest};
 use bulkhead_linux::walls::Walls;
 use bulkhead_spec::escape_bytes;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -89,6 +89,11 @@ impl Link {
         let state = Arc::new(State::new(outbox));
         let task = tokio::spawn(drive(Arc::clone(&state), reader, writer));
         Self { state, carriage, _driver: Arc::new(Driver(task.abort_handle())) }
+    }
+
+    /// Tells the guest about its private directories, before it puts its walls up.
+    pub fn furnish(&self, order: Furnish) {
+        self.state.say(&ToGuest::Furnish(order));
     }
 
     /// Has the guest put its walls up, before anything else that it is told.

@@ -14,9 +14,6 @@ use crate::{
     protocol::{After, Counted, Disk, Status, ToHost},
 };
 
-/// Where everything that is written outside the workspace goes: `/tmp` is part of it.
-const SCRATCH: &str = "/tmp";
-
 /// All of them, the first to end first.
 #[derive(Default)]
 pub(super) struct Leavings(Vec<Leaving>);
@@ -30,20 +27,20 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    pub(super) fn new(
-        id: u32,
-        status: WaitStatus,
-        after: After,
-        owed: BTreeMap<u32, u64>,
-    ) -> Self {
-        let status = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Status::Exited(code),
-            (None, signal) => Status::Signaled(signal.unwrap_or_default()),
-        };
-        let (cpu_micros, largest_kib) = children_used();
-        let counted = Counted { cpu_micros, largest_kib };
-        Self { message: ToHost::Ended { id, status, disk: disk(), counted }, after, owed }
+    pub(super) fn new(message: ToHost, after: After, owed: BTreeMap<u32, u64>) -> Self {
+        Self { message, after, owed }
     }
+}
+
+/// What the host is told of a program that ended.
+pub(super) fn message(id: u32, status: WaitStatus, disk: Disk) -> ToHost {
+    let status = match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Status::Exited(code),
+        (None, signal) => Status::Signaled(signal.unwrap_or_default()),
+    };
+    let (cpu_micros, largest_kib) = children_used();
+    let counted = Counted { cpu_micros, largest_kib };
+    ToHost::Ended { id, status, disk, counted }
 }
 
 impl Leavings {
@@ -85,12 +82,4 @@ impl Leavings {
 pub(super) enum Source {
     Lasts,
     Ended,
-}
-
-fn disk() -> Disk {
-    let full = rustix::fs::statvfs(SCRATCH).is_ok_and(|it| {
-        let sized = it.f_blocks != 0;
-        sized && (it.f_bavail == 0 || it.f_favail == 0)
-    });
-    if full { Disk::Full } else { Disk::Room }
 }

@@ -13,7 +13,8 @@ use std::{
 
 use bulkhead_guest::{
     protocol::{
-        After, Disk, MOST_TO_GUEST, MOST_TO_HOST, Start, Status, Stdio, ToGuest, ToHost,
+        After, Disk, Furnish, MOST_TO_GUEST, MOST_TO_HOST, Start, Status, Stdio, ToGuest,
+        ToHost,
     },
     wire::{Arrived, Inbox, encode, send_all},
 };
@@ -112,6 +113,28 @@ fn programs_run_and_their_ends_are_told() {
     assert_eq!(guest.hears(), Some(ToHost::Started { id: 2 }));
     let ended = guest.hears();
     assert!(is_end(ended.as_ref(), 2, Status::Signaled(9)), "{ended:?}");
+}
+
+#[test]
+fn a_sandbox_is_furnished_before_its_walls_stand() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("settings");
+    let bytes = |path: &std::path::Path| path.as_os_str().as_encoded_bytes().to_vec();
+    let order = || Furnish {
+        scratch: vec![bytes(dir.path())],
+        files: vec![(bytes(&file), b"[user]\n".to_vec())],
+    };
+    let mut guest = Guest::start();
+    guest.say(&ToGuest::Furnish(order()), &[]);
+    let output = guest.run(1, &["cat", file.to_str().unwrap()], After::Stay);
+    assert_eq!(guest.hears(), Some(ToHost::Started { id: 1 }));
+    assert_eq!(said(output), "[user]\n");
+    // What is there stays as it is, and there is no sandbox.
+    let mut guest = Guest::start();
+    guest.say(&ToGuest::Furnish(order()), &[]);
+    let failed = guest.hears();
+    assert!(matches!(&failed, Some(ToHost::Failed { errno: 17, .. })), "{failed:?}");
+    assert_eq!(guest.end(), Some(125));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::{
 
 use bulkhead_guest::{
     protocol::{
-        Accepted, After, Counted, Datagram, Disk, Flow, Listen, MOST_TO_GUEST, MOST_TO_HOST,
-        Start, Status, Stdio, To, ToGuest, ToHost,
+        Accepted, After, Counted, Datagram, Disk, Flow, Furnish, Listen, MOST_TO_GUEST,
+        MOST_TO_HOST, Start, Status, Stdio, To, ToGuest, ToHost,
     },
     wire::{Arrived, Inbox, encode, send_all},
 };
@@ -38,6 +38,11 @@ fn walls() -> impl Strategy<Value = Walls> {
     (texts(), syscalls, limit(), limit()).prop_map(|(writable, syscalls, processes, files)| {
         Walls { writable, syscalls, processes, files }
     })
+}
+
+fn furnish() -> impl Strategy<Value = Furnish> {
+    (texts(), vec((text(), text()), 0..3))
+        .prop_map(|(scratch, files)| Furnish { scratch, files })
 }
 
 fn start() -> impl Strategy<Value = Start> {
@@ -90,6 +95,7 @@ fn listen() -> impl Strategy<Value = Listen> {
 
 fn to_guest() -> impl Strategy<Value = ToGuest> {
     prop_oneof![
+        furnish().prop_map(ToGuest::Furnish),
         walls().prop_map(ToGuest::Raise),
         start().prop_map(ToGuest::Start),
         any::<(u32, i32)>().prop_map(|(id, signal)| ToGuest::Signal { id, signal }),

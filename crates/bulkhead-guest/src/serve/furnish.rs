@@ -1,0 +1,36 @@
+//! The private directories of the sandbox.
+
+use std::{
+    ffi::OsString,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    os::unix::ffi::OsStringExt as _,
+    path::PathBuf,
+};
+
+use crate::protocol::Disk;
+
+/// A path from its bytes.
+pub(super) fn path(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// Makes files that are not there yet.
+pub(super) fn make(files: &[(Vec<u8>, Vec<u8>)]) -> io::Result<()> {
+    for (name, content) in files {
+        let file = OpenOptions::new().write(true).create_new(true).open(path(name.clone()));
+        file?.write_all(content)?;
+    }
+    Ok(())
+}
+
+/// Whether every one of `places` has room left, for bytes and for files.
+pub(super) fn room_left(places: &[PathBuf]) -> Disk {
+    let full = places.iter().any(|place| {
+        rustix::fs::statvfs(place).is_ok_and(|it| {
+            let sized = it.f_blocks != 0;
+            sized && (it.f_bavail == 0 || it.f_favail == 0)
+        })
+    });
+    if full { Disk::Full } else { Disk::Room }
+}
