@@ -73,6 +73,8 @@ pub enum Reason {
     Rule(Sourced),
     /// What the owner of the machine allows does not include it.
     Ceiling,
+    /// It is allowed, and a limit or a budget is used up.
+    Spent(&'static str),
     /// No rule could allow it.
     Forbidden(&'static str),
 }
@@ -82,7 +84,7 @@ impl Reason {
     pub fn rule(&self) -> Option<&Sourced> {
         match self {
             Self::Rule(sourced) => Some(sourced),
-            Self::NoRule | Self::Ceiling | Self::Forbidden(_) => None,
+            Self::NoRule | Self::Ceiling | Self::Spent(_) | Self::Forbidden(_) => None,
         }
     }
 }
@@ -95,7 +97,7 @@ impl fmt::Display for Reason {
                 write!(out, "denied by `{rule}` ({origin})")
             }
             Self::Ceiling => out.write_str("not among what this machine's policy allows"),
-            Self::Forbidden(why) => out.write_str(why),
+            Self::Spent(why) | Self::Forbidden(why) => out.write_str(why),
         }
     }
 }

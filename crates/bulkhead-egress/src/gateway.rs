@@ -1,0 +1,138 @@
+//! The gateway of one sandbox, alive.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    thread::{self, JoinHandle},
+};
+
+use bulkhead_policy::EgressRules;
+use bulkhead_spec::{EgressEvent, EgressUsage};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    runtime::{Builder, Handle},
+    sync::oneshot,
+};
+
+use crate::{
+    Entrances, GatewayPlan, authority::Authority, dns, entrance, report::Report, room::Room,
+    wire::Wire,
+};
+
+/// The way out of one sandbox.
+///
+/// It runs on a thread of its own, so a sandbox that keeps it busy holds up nobody else.
+///
+/// # Guarantees
+/// Nothing leaves by it that its rules do not allow. When it is dropped, every connection ends
+/// and every entrance is shut.
+pub struct Gateway {
+    room: Arc<Room>,
+    runtime: Handle,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartFailed {
+    /// Its thread or its sockets.
+    #[error("could not start the egress gateway")]
+    Io(#[from] io::Error),
+    /// The certificate authority of the sandbox.
+    #[error("could not make a certificate authority for the sandbox: {0}")]
+    Authority(String),
+    /// The certificate authorities of the host.
+    #[error("could not read the certificate authorities of the host: {0}")]
+    Roots(String),
+}
+
+impl Gateway {
+    /// Starts to serve `entrances` by `plan`; what there is to say is said to `sink`.
+    pub fn start(
+        plan: GatewayPlan,
+        entrances: Entrances,
+        sink: impl Fn(EgressEvent) + Send + Sync + 'static,
+    ) -> Result<Self, StartFailed> {
+        let room = Arc::new(Room::new(plan, Arc::new(Report::new(sink)))?);
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let entered = handle.enter();
+        let tasks = entrances.open(&room)?;
+        drop(entered);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread =
+            thread::Builder::new().name("bulkhead-egress".to_owned()).spawn(move || {
+                // Told to stop or nobody left to tell: both are the end.
+                drop(runtime.block_on(stopped));
+                drop(tasks);
+                runtime.shutdown_background();
+            })?;
+        Ok(Self { room, runtime: handle, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Serves a connection to `wanted` that came by another way than an entrance, such as a
+    /// channel from a container.
+    pub fn adopt(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        wanted: SocketAddr,
+    ) {
+        let room = Arc::clone(&self.room);
+        self.runtime.spawn(entrance::adopt(room, Wire::other(stream), wanted));
+    }
+
+    /// The answer to a question for a name, as it would go over UDP; none to what is no question.
+    pub fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
+        dns::answer(&self.room, question)
+    }
+
+    /// The rules of this moment.
+    pub fn rules(&self) -> Arc<EgressRules> {
+        self.room.rules()
+    }
+
+    /// Replaces the rules. What is decided from here on is decided by these; connections that
+    /// they do not allow are cut.
+    pub fn replace_rules(&self, rules: EgressRules) {
+        self.room.replace_rules(rules);
+    }
+
+    /// What has passed so far, and who was refused.
+    pub fn usage(&self) -> EgressUsage {
+        EgressUsage { denied: self.room.report.all_denied(), ..self.room.meter.usage() }
+    }
+
+    /// The variables that stand for secrets inside, with the placeholders that they hold.
+    pub fn placeholders(&self) -> BTreeMap<String, String> {
+        self.room.vault.placeholders()
+    }
+
+    /// The certificate authority that programs inside must trust, in PEM; none if no host needs
+    /// to be read. The authority lives and dies with the gateway.
+    pub fn certificate(&self) -> Option<&str> {
+        self.room.authority.as_ref().map(Authority::certificate)
+    }
+
+    /// Shuts every entrance, ends every connection, and says what has passed.
+    pub fn shutdown(mut self) -> EgressUsage {
+        self.end();
+        self.usage()
+    }
+
+    fn end(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It can only have panicked, and then everything of it is gone as well.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

@@ -1,0 +1,78 @@
+//! Pipes that bytes pass through on their way between two sockets.
+//!
+//! A pipe is needed only while it holds bytes, so a few serve thousands of connections.
+
+use std::{cell::RefCell, io, os::fd::OwnedFd};
+
+use rustix::{
+    io::Errno,
+    pipe::{PipeFlags, SpliceFlags},
+};
+use tokio::{io::Interest, net::TcpStream};
+
+/// How much a pipe should hold: the most that an unprivileged user may ask for.
+const ROOM: usize = 1 << 20;
+
+/// Empty pipes that are kept for later.
+const KEPT: usize = 16;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Pipe>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A pipe with nothing in it, or with what one connection is about to pass on.
+pub(super) struct Pipe {
+    read: OwnedFd,
+    write: OwnedFd,
+}
+
+/// An empty pipe. One that is dropped with bytes in it is closed, so nobody else sees them.
+pub(super) fn take() -> io::Result<Pipe> {
+    if let Some(spare) = SPARE.with_borrow_mut(Vec::pop) {
+        return Ok(spare);
+    }
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    // A smaller pipe is slower and nothing else.
+    if let Err(error) = rustix::pipe::fcntl_setpipe_size(&write, ROOM) {
+        tracing::debug!(%error, "a pipe stays small");
+    }
+    Ok(Pipe { read, write })
+}
+
+impl Pipe {
+    /// Takes what a socket has; `None` if it has nothing yet, zero at its end.
+    pub(super) fn fill(&self, from: &TcpStream) -> io::Result<Option<usize>> {
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let moved = from.try_io(Interest::READABLE, || {
+            Ok(rustix::pipe::splice(from, None, &self.write, None, ROOM, flags)?)
+        });
+        or_later(moved)
+    }
+
+    /// Gives up to `left` bytes to a socket, and says how many it took.
+    pub(super) fn drain(&self, to: &TcpStream, left: usize) -> io::Result<usize> {
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let moved = to.try_io(Interest::WRITABLE, || {
+            Ok(rustix::pipe::splice(&self.read, None, to, None, left, flags)?)
+        });
+        Ok(or_later(moved)?.unwrap_or(0))
+    }
+
+    /// Keeps the pipe for whoever comes next. It must be empty.
+    pub(super) fn give_back(self) {
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < KEPT {
+                spare.push(self);
+            }
+        });
+    }
+}
+
+fn or_later(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+    match moved {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) if error.raw_os_error() == Some(Errno::INTR.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,167 @@
+//! Secrets, and what stands for them inside.
+//!
+//! A program inside sees a placeholder of the same shape. On its way out, over verified TLS, to a
+//! host of the secret, in a header that carries credentials, the placeholder becomes the value.
+//! Anywhere else it stays what it is. An answer that repeats the value repeats the placeholder.
+
+mod placeholder;
+mod redactor;
+
+use std::{collections::BTreeMap, io, sync::Arc};
+
+use bulkhead_spec::{Host, HostPattern, Secret};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+
+pub(crate) use redactor::Redactor;
+
+use crate::{BoundSecret, base64};
+
+/// The secrets of one sandbox.
+pub(crate) struct Vault {
+    kept: Vec<Arc<Kept>>,
+}
+
+pub(super) struct Kept {
+    name: String,
+    value: Secret,
+    placeholder: String,
+    hosts: Vec<HostPattern>,
+}
+
+/// The secrets that one request was given.
+#[derive(Clone)]
+pub(crate) struct Swap(Vec<Arc<Kept>>);
+
+impl Vault {
+    pub(crate) fn new(secrets: Vec<BoundSecret>) -> io::Result<Self> {
+        let keep = |BoundSecret { name, value, hosts }| {
+            let placeholder = placeholder::like(value.expose())?;
+            Ok(Arc::new(Kept { name, value, placeholder, hosts }))
+        };
+        Ok(Self { kept: secrets.into_iter().map(keep).collect::<io::Result<_>>()? })
+    }
+
+    /// Whether any secret is for `host`.
+    pub(crate) fn is_for(&self, host: &Host) -> bool {
+        self.of(host).next().is_some()
+    }
+
+    /// Whether there is any secret at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// What each variable holds inside.
+    pub(crate) fn placeholders(&self) -> BTreeMap<String, String> {
+        self.kept.iter().map(|it| (it.name.clone(), it.placeholder.clone())).collect()
+    }
+
+    fn of<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = &'a Arc<Kept>> {
+        let name = host.name();
+        let meant = move |it: &&Arc<Kept>| {
+            name.is_some_and(|name| it.hosts.iter().any(|pattern| pattern.matches(name)))
+        };
+        self.kept.iter().filter(meant)
+    }
+
+    /// Puts the secrets of `host` in their places; an error says why the request must not go.
+    pub(crate) fn swap(
+        &self,
+        host: &Host,
+        headers: &mut HeaderMap,
+    ) -> Result<Option<Swap>, &'static str> {
+        let mut used = Vec::new();
+        for kept in self.of(host) {
+            for (name, value) in headers.iter_mut() {
+                if !carries_credentials(name) {
+                    continue;
+                }
+                if is_basic(name, value, &kept.placeholder) {
+                    return Err("a placeholder inside Basic credentials is not replaced: \
+                                use a token header");
+                }
+                let Some(swapped) = replaced(
+                    value.as_bytes(),
+                    kept.placeholder.as_bytes(),
+                    kept.value.expose().as_bytes(),
+                ) else {
+                    continue;
+                };
+                let mut swapped = HeaderValue::from_bytes(&swapped)
+                    .map_err(|_| "the secret has characters that no header has")?;
+                swapped.set_sensitive(true);
+                *value = swapped;
+                if !used.iter().any(|it| Arc::ptr_eq(it, kept)) {
+                    used.push(Arc::clone(kept));
+                }
+            }
+        }
+        Ok(if used.is_empty() { None } else { Some(Swap(used)) })
+    }
+}
+
+impl Swap {
+    /// The names of the secrets.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|it| it.name.as_str())
+    }
+
+    /// Whether an answer can become longer or shorter.
+    pub(crate) fn changes_length(&self) -> bool {
+        self.0.iter().any(|it| it.placeholder.len() != it.value.expose().len())
+    }
+
+    /// Replaces values that an answer repeats in its headers.
+    pub(crate) fn redact_headers(&self, headers: &mut HeaderMap) {
+        for kept in &self.0 {
+            for value in headers.values_mut() {
+                let redacted = replaced(
+                    value.as_bytes(),
+                    kept.value.expose().as_bytes(),
+                    kept.placeholder.as_bytes(),
+                );
+                if let Some(redacted) = redacted {
+                    *value = HeaderValue::from_bytes(&redacted)
+                        .unwrap_or_else(|_| HeaderValue::from_static("-"));
+                }
+            }
+        }
+    }
+}
+
+/// Whether a header is one that carries credentials. An API may repeat others in its answer.
+fn carries_credentials(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    ["auth", "key", "token", "secret"].iter().any(|it| name.contains(it))
+}
+
+fn is_basic(name: &HeaderName, value: &HeaderValue, placeholder: &str) -> bool {
+    let value = value.as_bytes();
+    let Some((scheme, rest)) = value.split_at_checked(6) else { return false };
+    *name == header::AUTHORIZATION
+        && scheme.eq_ignore_ascii_case(b"basic ")
+        && base64::decode(rest).is_some_and(|it| find(&it, placeholder.as_bytes()).is_some())
+}
+
+/// `text` with `new` for each `old`; `None` if there is none.
+fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = text;
+    let mut all = Vec::with_capacity(text.len());
+    let mut found = false;
+    while let Some(at) = find(rest, old) {
+        found = true;
+        all.extend_from_slice(rest.get(..at)?);
+        all.extend_from_slice(new);
+        rest = rest.get(at + old.len()..)?;
+    }
+    all.extend_from_slice(rest);
+    found.then_some(all)
+}
+
+/// Where `wanted` begins in `text`.
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    if wanted.is_empty() {
+        return None;
+    }
+    text.windows(wanted.len()).position(|it| it == wanted)
+}
