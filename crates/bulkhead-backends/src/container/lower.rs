@@ -114,6 +114,8 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
     }
     mounts.extend(mounts::shares(found));
     mounts.extend(mounts::protections(found));
+    let mounts = mounts::uncovered(mounts);
+    tmpfs.retain(|place| mounts.iter().all(|it| it.target != place.at));
     Ok(Body {
         image: found.image.id.clone(),
         labels: labels(&found.instance, &found.id),

@@ -60,6 +60,17 @@ pub(super) fn protections(found: &Found) -> impl Iterator<Item = Mount> {
     })
 }
 
+/// Without those that a later one would cover: a daemon takes one for each place. Of two
+/// protections of a name the stronger is the later.
+pub(super) fn uncovered(mounts: Vec<Mount>) -> Vec<Mount> {
+    let mut left: Vec<Mount> = Vec::with_capacity(mounts.len());
+    for mount in mounts {
+        left.retain(|it| it.target != mount.target);
+        left.push(mount);
+    }
+    left
+}
+
 /// Where the daemon finds what the sandbox sees at `path`: in the innermost share that holds it.
 fn source(shares: &[Shown], path: &Path) -> Option<PathBuf> {
     let holders = shares.iter().filter(|it| path.starts_with(&it.to));

@@ -134,6 +134,30 @@ fn the_disk_is_split_and_not_multiplied() {
     assert!(places.iter().any(|it| it.at.as_os_str() == "/data"), "{places:?}");
 }
 
+/// A daemon refuses two mounts at one place.
+#[test]
+fn each_place_has_one_mount() {
+    let mut found = found();
+    let path = PathBuf::from("/work/project/.envrc");
+    found.protections.push(Protection { path, how: How::Hidden });
+    let path = PathBuf::from("/work/project");
+    found.protections.push(Protection { path, how: How::Pin });
+    let at_home = plan(|spec| spec.home = Some("/work/project".parse().unwrap()));
+    for disk in [Disk::Split, Disk::Laid { dir: PathBuf::from("/stage") }] {
+        let body = lower(&at_home, &Found { disk, ..found.clone() }).unwrap();
+        let tmpfs = body.tmpfs.iter().map(|it| &it.at);
+        let mut places: Vec<_> = body.mounts.iter().map(|it| &it.target).chain(tmpfs).collect();
+        let all = places.len();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), all);
+        let hidden = body.mounts.iter().find(|it| it.target.ends_with(".envrc")).unwrap();
+        assert!(hidden.source.ends_with("blank"), "{hidden:?}");
+        let home = body.mounts.iter().find(|it| it.target.ends_with("project")).unwrap();
+        assert!(home.source.ends_with("work/project"), "{home:?}");
+    }
+}
+
 #[test]
 fn the_guest_lets_programs_write_where_the_daemon_does() {
     let walls = walls(&plan(|_| ()), &found());
