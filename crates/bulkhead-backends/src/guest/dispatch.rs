@@ -154,11 +154,13 @@ impl Known {
             return Err("more connections than allowed");
         }
         self.next_of_guest = id.checked_add(1).ok_or("the last of all numbers")?;
+        let connections = self.listening.get(&listener).map(|it| it.connections.clone());
+        let connections = connections.ok_or("a connection of no listener")?;
+        // From here on nothing fails: a channel that is dropped locks what is locked here.
         let pipe = self.open(id, Ways::Both);
         let channel = Channel::new(id, pipe, Arc::clone(state));
-        let heard = self.listening.get(&listener).ok_or("a connection of no listener")?;
         let connection = Connection { channel, local, peer };
-        if let Err(lost) = heard.connections.send(connection) {
+        if let Err(lost) = connections.send(connection) {
             unwanted.0.push(lost.0.channel);
         }
         Ok(())
