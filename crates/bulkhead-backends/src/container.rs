@@ -20,6 +20,7 @@ mod image;
 mod journal;
 mod lower;
 mod made;
+mod names;
 mod paths;
 pub mod probe;
 mod props;
@@ -94,6 +95,11 @@ impl Container {
             journal,
             places,
         })
+    }
+
+    /// Where what was read out of images is kept.
+    fn images(&self) -> PathBuf {
+        self.places.state.join("image-users")
     }
 
     /// Removes a container of ours that nobody watches over, and what was mounted for it.

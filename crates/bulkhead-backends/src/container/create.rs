@@ -14,6 +14,7 @@ use super::{
     journal::Entry,
     lower::{self, Disk, Found, Image, User},
     made::{Held, Made},
+    names::{self, Names},
     sandbox::ContainerSandbox,
     stage::Stage,
     who::{Caller, Way, decide},
@@ -41,7 +42,8 @@ impl Container {
         plan: &Plan,
     ) -> Result<ContainerSandbox, BackendError> {
         let image = image::find(&self.daemon, plan).await?;
-        let (made, found) = self.prepare(id, plan, image)?;
+        let names = names::of(self, plan, &image).await?;
+        let (made, found) = self.prepare(id, plan, (image, names))?;
         let body = lower::lower(plan, &found)?;
         let container = self.daemon.create(made.name(), &body).await?;
         let attached = self.daemon.attach(&container).await?;
@@ -69,7 +71,7 @@ impl Container {
         &self,
         id: &str,
         plan: &Plan,
-        image: Image,
+        (image, names): (Image, Names),
     ) -> Result<(Made, Found), BackendError> {
         let built = |action: &str| {
             let action = action.to_owned();
@@ -89,7 +91,7 @@ impl Container {
             .map_err(built("keep protected names from being made"))
             .and_then(|(stand_ins, needless)| {
                 looked.protections.retain(|it| !needless.contains(&it.path));
-                let parts = Parts { id: id.to_owned(), image, user, looked };
+                let parts = Parts { id: id.to_owned(), image, user, looked, names };
                 let (stage, found) = self.lay(stage.as_deref(), plan, &parts)?;
                 Ok((stand_ins, stage, found))
             });
@@ -117,7 +119,9 @@ impl Container {
             return Ok((Some(stage), found));
         }
         let shares = self.direct(&parts.looked.shares)?;
-        Ok((None, self.found(parts, shares, Disk::Split)?))
+        let dir = self.images().join(parts.image.file_name());
+        let names = parts.lay_names(plan, &dir)?;
+        Ok((None, self.found(parts, shares, Disk::Split, &names)?))
     }
 
     /// The user of a new container, and what proves that it is its own.
@@ -169,9 +173,9 @@ impl Container {
         };
         let image = Image { id: image::name(plan), volumes: Vec::new() };
         let looked = look(plan)?;
-        let parts = Parts { id: "ID".to_owned(), image, user, looked };
+        let parts = Parts { id: "ID".to_owned(), image, user, looked, names: Names::default() };
         let shares = parts.looked.shares.iter().map(Into::into).collect();
-        let found = self.found(&parts, shares, Disk::Split)?;
+        let found = self.found(&parts, shares, Disk::Split, &self.images())?;
         Ok(lower::lower(plan, &found)?.lines())
     }
 }

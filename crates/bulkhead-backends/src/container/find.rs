@@ -11,6 +11,7 @@ use bulkhead_spec::{Access, escape_bytes};
 use super::{
     Container,
     lower::{Disk, Found, Image, Shown, User, private, whole},
+    names::{self, Names},
     paths::Paths,
     probe::Machine,
     stage::Stage,
@@ -70,6 +71,19 @@ pub(super) struct Parts {
     pub(super) image: Image,
     pub(super) user: User,
     pub(super) looked: Looked,
+    /// The users that its image knows.
+    pub(super) names: Names,
+}
+
+impl Parts {
+    /// Writes the lists of users and groups below `dir`, and says where.
+    pub(super) fn lay_names(&self, plan: &Plan, dir: &Path) -> Result<PathBuf, BackendError> {
+        let laid = names::lay(self.names.clone(), self.user, plan, dir);
+        laid.map_err(|source| BackendError::System {
+            action: "name the sandbox's user",
+            source,
+        })
+    }
 }
 
 impl Container {
@@ -79,6 +93,7 @@ impl Container {
         parts: &Parts,
         shares: Vec<Shown>,
         disk: Disk,
+        names: &Path,
     ) -> Result<Found, BackendError> {
         Ok(Found {
             id: parts.id.clone(),
@@ -90,6 +105,7 @@ impl Container {
             shares,
             protections: parts.looked.protections.clone(),
             props: self.seen(&self.props)?,
+            names: self.seen(names)?,
         })
     }
 
@@ -127,7 +143,9 @@ impl Container {
         };
         let stage = Stage::lay(dir, parts.user.uid, whole(plan)).map_err(failed)?;
         let shares = stage.show(&parts.looked.shares)?;
-        let found = self.found(parts, shares, Disk::Laid { dir: stage.dir().to_owned() })?;
+        let names = parts.lay_names(plan, &stage.dir().join("names"))?;
+        let disk = Disk::Laid { dir: stage.dir().to_owned() };
+        let found = self.found(parts, shares, disk, &names)?;
         stage.furnish(&private(plan, &found)).map_err(failed)?;
         for (name, content) in plan.home_files() {
             stage.home_file(name, content).map_err(failed)?;

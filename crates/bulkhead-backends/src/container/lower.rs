@@ -50,6 +50,8 @@ pub(super) struct Found {
     /// The directory with the guest and what is shown in the place of other things, as the daemon
     /// sees it.
     pub(super) props: PathBuf,
+    /// The directory with the lists of users and groups, as the daemon sees it.
+    pub(super) names: PathBuf,
 }
 
 /// An image, by what it is and not by what it is called.
@@ -59,6 +61,13 @@ pub(super) struct Image {
     pub(super) id: String,
     /// Where it wants volumes; the daemon would make unbounded ones.
     pub(super) volumes: Vec<PathBuf>,
+}
+
+impl Image {
+    /// A name for what is kept about it.
+    pub(super) fn file_name(&self) -> String {
+        self.id.replace([':', '/'], "-")
+    }
 }
 
 /// Who programs are.
@@ -106,7 +115,11 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
         hint: None,
     })?;
     let Limits { memory, cpus, pids, files, .. } = *plan.limits();
-    let mut mounts = vec![Mount::read_only(found.props.join("guest"), GUEST_AT)];
+    let mut mounts = vec![
+        Mount::read_only(found.props.join("guest"), GUEST_AT),
+        Mount::read_only(found.names.join("passwd"), "/etc/passwd"),
+        Mount::read_only(found.names.join("group"), "/etc/group"),
+    ];
     let mut tmpfs = Vec::new();
     match &found.disk {
         Disk::Laid { dir } => mounts.extend(disk::laid(plan, found, dir)),

@@ -60,6 +60,7 @@ fn found() -> Found {
             protection("/work/project/sub/.git", How::AbsentGit),
         ],
         props: PathBuf::from("/state/guest/1"),
+        names: PathBuf::from("/state/names/1001-100-home-sandbox"),
     }
 }
 
