@@ -21,3 +21,4 @@ pub use console::{Console, Control};
 pub use engine::{Engine, Placed};
 pub use error::{ErrorKind, RunError};
 pub use ledger::{JsonLines, Ledger};
+pub use place::upheld_by;

@@ -20,10 +20,13 @@ pub(crate) fn place<'a>(
         match plan.clone().settle(&upheld) {
             Ok(settled) => return Ok((backend.as_ref(), settled, upheld)),
             Err(lacking) => {
-                let fewer = |it: &(Guarantees, _)| lacking.iter().count() < it.0.iter().count();
-                if nearest.as_ref().is_none_or(fewer) {
-                    let because = reasons(backend.name(), &lacking, &findings);
-                    nearest = Some((lacking, because));
+                let because = reasons(backend.name(), &lacking, &findings);
+                let count = lacking.iter().count();
+                match &mut nearest {
+                    // As near as another: each has its own way to be helped.
+                    Some((least, known)) if *least == lacking => known.extend(because),
+                    Some((least, _)) if least.iter().count() <= count => {}
+                    Some(_) | None => nearest = Some((lacking, because)),
                 }
             }
         }
@@ -33,7 +36,7 @@ pub(crate) fn place<'a>(
 }
 
 /// What a backend upholds, and what the engine upholds for all of them.
-fn upheld_by(findings: &[Finding]) -> Guarantees {
+pub fn upheld_by(findings: &[Finding]) -> Guarantees {
     let upheld = |it: &&Finding| matches!(it.state, State::Upheld { .. });
     let backend = findings.iter().filter(upheld).map(|it| it.guarantee);
     backend.chain([Guarantee::OutputBounded]).collect()

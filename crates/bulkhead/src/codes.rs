@@ -21,6 +21,10 @@ pub(crate) enum Code {
     Denied,
     /// No backend upholds what is required.
     Unplaced,
+    /// No container daemon can be used.
+    Daemon,
+    /// The daemon has no such runtime.
+    Runtime,
     /// The program is not there.
     NotFound,
     /// The program cannot be run.
@@ -41,7 +45,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// All of them, by number.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: &[Self] = &[
         Self::ConfigFile,
         Self::UnknownKey,
         Self::BadValue,
@@ -51,6 +55,8 @@ impl Code {
         Self::Share,
         Self::Denied,
         Self::Unplaced,
+        Self::Daemon,
+        Self::Runtime,
         Self::NotFound,
         Self::NotExecutable,
         Self::WorkDir,
@@ -73,6 +79,8 @@ impl Code {
             Self::Share => "BH-E012",
             Self::Denied => "BH-E020",
             Self::Unplaced => "BH-E021",
+            Self::Daemon => "BH-E022",
+            Self::Runtime => "BH-E023",
             Self::NotFound => "BH-E030",
             Self::NotExecutable => "BH-E031",
             Self::WorkDir => "BH-E032",
@@ -96,6 +104,8 @@ impl Code {
             Self::Share => include_str!("codes/BH-E012.md"),
             Self::Denied => include_str!("codes/BH-E020.md"),
             Self::Unplaced => include_str!("codes/BH-E021.md"),
+            Self::Daemon => include_str!("codes/BH-E022.md"),
+            Self::Runtime => include_str!("codes/BH-E023.md"),
             Self::NotFound => include_str!("codes/BH-E030.md"),
             Self::NotExecutable => include_str!("codes/BH-E031.md"),
             Self::WorkDir => include_str!("codes/BH-E032.md"),

@@ -4,6 +4,7 @@ pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod doctor;
 mod endings;
+mod examined;
 pub(crate) mod explain;
 pub(crate) mod plan;
 pub(crate) mod rooms;

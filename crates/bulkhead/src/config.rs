@@ -6,6 +6,7 @@
 //!
 //! Invariant: only here is the environment read.
 
+mod daemons;
 mod defaults;
 mod entries;
 mod environment;
@@ -26,13 +27,14 @@ use std::path::{Path, PathBuf};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Limits, Network, escape_bytes};
 
+pub(crate) use daemons::surroundings;
 pub(crate) use defaults::defaults;
 pub(crate) use entries::Entry;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{Links, Source, shown};
 pub(crate) use keys::{KEYS, network, value_of};
-pub(crate) use layer::{Choice, Deadline, Layer, Sourced};
+pub(crate) use layer::{Choice, Deadline, Layer, RuntimeName, Sourced};
 pub(crate) use origin::Origin;
 pub(crate) use paths::{MACHINE_FILE, Paths, Who};
 pub(crate) use project::{FILE as PROJECT_FILE, Project, find as find_project};

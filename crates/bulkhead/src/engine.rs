@@ -1,11 +1,13 @@
 //! Puts the engine together: rules, backends and the record.
 
+mod offer;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use bulkhead_backends::{Backend, Native, Places, Unwalled};
+use bulkhead_backends::{Backend, Places};
 use bulkhead_engine::{Engine, JsonLines, Ledger, RunError};
 use bulkhead_linux::inherited;
 use bulkhead_policy::Policy;
@@ -14,9 +16,11 @@ use tokio::runtime::Runtime;
 
 use crate::{
     codes::Code,
-    config::{Choice, ConfigError, Environment, Paths, shown},
+    config::{ConfigError, Environment, Paths, shown},
     failure::Failure,
 };
+
+pub(crate) use offer::{Wanted, native, offer};
 
 /// What waits for everything else.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
@@ -24,20 +28,6 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Code::System, "could not start").because(error))
-}
-
-/// The backends that `choice` stands for, the preferred first.
-pub(crate) fn backends(
-    choice: Choice,
-    paths: &Paths,
-    environment: &Environment,
-) -> Result<Vec<Box<dyn Backend>>, Failure> {
-    match choice {
-        Choice::Auto | Choice::Native => {
-            Ok(vec![Box::new(Native::probe(places(paths, environment)?))])
-        }
-        Choice::None => Ok(vec![Box::new(Unwalled)]),
-    }
 }
 
 fn places(paths: &Paths, environment: &Environment) -> Result<Places, Failure> {

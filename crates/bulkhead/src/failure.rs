@@ -116,7 +116,7 @@ impl Failure {
         let error = value.get("error")?;
         let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
         let name = text("code")?;
-        let code = Code::ALL.into_iter().find(|it| it.name() == name)?;
+        let code = Code::ALL.iter().copied().find(|it| it.name() == name)?;
         let causes = error.get("causes").and_then(Value::as_array).cloned();
         let causes = causes.unwrap_or_default();
         let exit = error.get("exit_code").and_then(Value::as_u64);

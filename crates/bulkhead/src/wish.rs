@@ -100,7 +100,7 @@ impl Asked<'_> {
     fn understood(mut self) -> Result<Wish, Failure> {
         let choice = self.config.layer.backend.unwrap_or_default();
         let walls = match choice {
-            Choice::Auto | Choice::Native => Walls::Up,
+            Choice::Auto | Choice::Native | Choice::Docker | Choice::Podman => Walls::Up,
             Choice::None => Walls::Waived,
         };
         if walls == Walls::Waived && !self.ask.console.tty {

@@ -47,6 +47,9 @@ pub struct Record {
     pub lifetime: Lifetime,
     /// The backend that was asked for.
     pub backend: String,
+    /// What a container daemon is to start it with, if that was said.
+    #[serde(default)]
+    pub runtime: Option<String>,
     /// What was asked for.
     pub spec: Spec,
     /// The rules that it is judged by.
@@ -387,6 +390,7 @@ impl Record {
             made: now(),
             lifetime: Lifetime::default(),
             backend: String::new(),
+            runtime: None,
             spec,
             policy,
         }

@@ -11,7 +11,7 @@ use bulkhead_spec::{Bytes, Cpus, Guarantee, GuestPath, Network, Span, UnknownGua
 use clap::Args as ClapArgs;
 
 use super::FromArgs;
-use crate::config::{Choice, Deadline, network};
+use crate::config::{Choice, Deadline, RuntimeName, network};
 
 /// `run`
 #[derive(Debug, ClapArgs)]
@@ -172,9 +172,12 @@ pub(crate) struct WallArgs {
     /// What the sandbox may talk to: none or open
     #[arg(long, visible_alias = "network", value_name = "NETWORK", value_parser = network)]
     pub(crate) net: Option<Network>,
-    /// Who builds the sandbox: auto, native or none
+    /// Who builds the sandbox: auto, native, docker, podman or none
     #[arg(long, visible_alias = "sandbox", value_name = "BACKEND")]
     pub(crate) backend: Option<Choice>,
+    /// What a container daemon starts it with, such as runsc (gVisor)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) runtime: Option<RuntimeName>,
     /// Run without any wall, as --backend none does
     #[arg(long, conflicts_with = "backend")]
     pub(crate) no_sandbox: bool,

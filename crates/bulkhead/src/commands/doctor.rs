@@ -1,14 +1,17 @@
 //! `bulkhead doctor`: what this host can enforce, and what to type to get the rest.
 
-use bulkhead_backends::{Backend, Finding, State};
+use bulkhead_backends::{Finding, State, container::Caution};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Guarantee, Guarantees, Spec};
 use serde_json::{Value, json};
 
-use super::sysctl::{self, Advice};
+use super::{
+    examined::{Examined, examine},
+    sysctl::{self, Advice},
+};
 use crate::{
     args::JsonArgs,
-    config::{Choice, Environment, Paths, Who},
+    config::{Environment, Paths, Who},
     engine,
     failure::Failure,
     printer::{Paint, Printer},
@@ -21,45 +24,23 @@ pub(crate) fn run(
     printer: &Printer,
 ) -> Result<u8, Failure> {
     let paths = Paths::find(environment, Who::current());
-    let found: Vec<Examined> = engine::backends(Choice::Auto, &paths, environment)?
-        .iter()
-        .map(|backend| Examined::new(backend.as_ref()))
-        .collect();
+    let found = engine::runtime()?.block_on(examine(&paths, environment))?;
+    let required = plainest();
     let host = Host::look();
     let advice = sysctl::advice();
     let text = if args.json {
-        format!("{:#}\n", in_json(&host, &found, &advice))
+        format!("{:#}\n", in_json(&host, &found, &required, &advice))
     } else {
-        in_text(&host, &found, &advice, printer)
+        in_text(&host, &found, &required, printer) + &advised(&advice, printer)
     };
     printer.payload(&text)?;
-    Ok(u8::from(!found.iter().any(Examined::is_usable)))
+    Ok(u8::from(!found.iter().any(|it| it.is_usable(&required))))
 }
 
-/// One backend, looked at.
-struct Examined {
-    name: &'static str,
-    findings: Vec<Finding>,
-    /// Promises without which nothing is run there.
-    lacking: Guarantees,
-}
-
-impl Examined {
-    fn new(backend: &dyn Backend) -> Self {
-        let findings = backend.findings();
-        let upheld = |it: &&Finding| matches!(it.state, State::Upheld { .. });
-        let upheld: Guarantees =
-            findings.iter().filter(upheld).map(|it| it.guarantee).collect();
-        // What every sandbox requires of which nobody asked anything.
-        let plainest = bulkhead_policy::resolve(Spec::default(), &Policy::default());
-        let required =
-            plainest.map_or_else(|_| Guarantees::all(), |plan| plan.require().clone());
-        Self { name: backend.name(), findings, lacking: required.missing_from(&upheld) }
-    }
-
-    fn is_usable(&self) -> bool {
-        self.lacking.is_empty()
-    }
+/// What every sandbox requires of which nobody asked anything.
+fn plainest() -> Guarantees {
+    let plainest = bulkhead_policy::resolve(Spec::default(), &Policy::default());
+    plainest.map_or_else(|_| Guarantees::all(), |plan| plan.require().clone())
 }
 
 /// What there is to say about the host itself.
@@ -91,16 +72,8 @@ impl Host {
     }
 }
 
-fn in_json(host: &Host, found: &[Examined], advice: &[Advice]) -> Value {
-    let backend = |it: &Examined| {
-        json!({
-            "name": it.name,
-            "usable": it.is_usable(),
-            "lacking": it.lacking,
-            "findings": it.findings,
-        })
-    };
-    let backends: Vec<Value> = found.iter().map(backend).collect();
+fn in_json(host: &Host, found: &[Examined], required: &Guarantees, advice: &[Advice]) -> Value {
+    let backends: Vec<Value> = found.iter().map(|it| it.json(required)).collect();
     json!({
         "schema_version": 1,
         "kernel": host.kernel,
@@ -111,33 +84,64 @@ fn in_json(host: &Host, found: &[Examined], advice: &[Advice]) -> Value {
     })
 }
 
-fn in_text(host: &Host, found: &[Examined], advice: &[Advice], printer: &Printer) -> String {
+fn in_text(
+    host: &Host,
+    found: &[Examined],
+    required: &Guarantees,
+    printer: &Printer,
+) -> String {
     let mut lines = vec![format!(
         "kernel   {}\nuser     {}\ncgroups  {}\n",
         host.kernel, host.user, host.cgroups
     )];
     for backend in found {
-        let state = if backend.is_usable() {
-            printer.painted(Paint::Green, "usable")
-        } else {
-            printer.painted(Paint::Red, "not usable")
-        };
-        let title = printer.painted(Paint::Bold, backend.name);
-        lines.push(format!("\nbackend {title}: {state}\n"));
-        lines.extend(backend.findings.iter().map(|it| line(it, printer)));
-        // The engine's own, on top of every backend.
-        let own =
-            Finding::upheld(Guarantee::OutputBounded, "the engine counts what is printed");
-        lines.push(line(&own, printer));
+        lines.extend(about(backend, required, printer));
     }
-    let open: Vec<&Advice> = advice.iter().filter(|it| !it.is_followed()).collect();
-    if !open.is_empty() {
-        let title =
-            printer.painted(Paint::Bold, "kernel settings that would make this host harder");
-        lines.push(format!("\n{title}\n"));
-    }
-    lines.extend(open.iter().map(|it| format!("  {it}\n")));
     lines.concat()
+}
+
+/// All that there is to say about one backend.
+fn about(backend: &Examined, required: &Guarantees, printer: &Printer) -> Vec<String> {
+    let state = match &backend.findings {
+        Ok(_) if backend.is_usable(required) => printer.painted(Paint::Green, "usable"),
+        Ok(_) => printer.painted(Paint::Red, "not usable"),
+        Err(_) => printer.painted(Paint::Yellow, "not available"),
+    };
+    let title = printer.painted(Paint::Bold, backend.name);
+    let mut lines = vec![format!("\nbackend {title}: {state}\n")];
+    let daemon = backend.daemon.as_ref();
+    lines.extend(daemon.iter().flat_map(|it| it.lines()).map(|it| format!("  {it}\n")));
+    match &backend.findings {
+        Ok(findings) => {
+            lines.extend(findings.iter().map(|it| line(it, printer)));
+            // The engine's own, on top of every backend.
+            let own =
+                Finding::upheld(Guarantee::OutputBounded, "the engine counts what is printed");
+            lines.push(line(&own, printer));
+        }
+        Err(failure) => {
+            let what = [vec![failure.what.clone()], failure.causes.clone()].concat().join(": ");
+            lines.push(format!("  {what}\n"));
+            lines.extend(failure.hints.iter().map(|it| format!("  {it}\n")));
+        }
+    }
+    for Caution { what, hint } in daemon.iter().flat_map(|it| &it.cautions) {
+        let mark = printer.painted(Paint::Yellow, "caution");
+        lines.push(format!("  {mark} {what}\n          {hint}\n"));
+    }
+    lines
+}
+
+/// Kernel settings that nobody has to have.
+fn advised(advice: &[Advice], printer: &Printer) -> String {
+    let open: Vec<&Advice> = advice.iter().filter(|it| !it.is_followed()).collect();
+    if open.is_empty() {
+        return String::new();
+    }
+    let title =
+        printer.painted(Paint::Bold, "kernel settings that would make this host harder");
+    let lines: Vec<String> = open.iter().map(|it| format!("  {it}\n")).collect();
+    format!("\n{title}\n{}", lines.concat())
 }
 
 fn line(finding: &Finding, printer: &Printer) -> String {

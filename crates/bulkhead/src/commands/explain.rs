@@ -12,7 +12,7 @@ use crate::{
 /// Prints the page of one code, or of all.
 pub(crate) fn run(args: &ExplainArgs, printer: &Printer) -> Result<u8, Failure> {
     let wanted = args.code.as_deref().map(str::to_ascii_uppercase);
-    let pages = Code::ALL.into_iter().filter(|code| match wanted.as_deref() {
+    let pages = Code::ALL.iter().copied().filter(|code| match wanted.as_deref() {
         Some(wanted) => code.name() == wanted,
         None => true,
     });

@@ -6,6 +6,7 @@ use bulkhead_policy::Plan;
 use bulkhead_spec::{Access, Limits, Mount, Network, Root, Terminal, escape_bytes};
 use serde_json::json;
 
+use super::examined::{Examined, examine};
 use crate::{
     args::run::{Ask, PlanArgs},
     config::{Environment, Layer},
@@ -37,23 +38,28 @@ pub(crate) fn show(
     let wish = Wish::of(ask, caller, environment)?;
     wish.warnings.iter().for_each(|it| printer.warning(it));
     wish.details.iter().for_each(|it| printer.detail(it));
-    let backends = engine::backends(wish.choice, &wish.paths, &wish.environment)?;
-    let engine = engine::silent(wish.policy, backends);
-    let id = ask.name.clone().unwrap_or_else(|| "bh-plan".to_owned());
     let runtime = engine::runtime()?;
+    let mut offer = runtime.block_on(engine::offer(&(&wish).into()))?;
+    let engine = engine::silent(wish.policy, std::mem::take(&mut offer.backends));
+    let id = ask.name.clone().unwrap_or_else(|| "bh-plan".to_owned());
     let placed = runtime.block_on(engine.place(&id, wish.spec, wish.exec));
-    let placed = placed.map_err(|error| Failure::of_run(&error))?;
+    let placed = placed.map_err(|error| offer.unplaced(&error))?;
+    let others = runtime.block_on(examine(&wish.paths, &wish.environment))?;
     let steps = placed.backend.describe(&placed.plan);
     let steps = steps.map_err(|error| Failure::of_run(&error.into()))?;
     let text = match format {
-        Format::Json => format!("{:#}\n", in_json(&placed, &steps)),
-        Format::Text => in_text(&placed, &wish.layer, &steps, printer),
+        Format::Json => format!("{:#}\n", in_json(&placed, &others, &steps)),
+        Format::Text => {
+            in_text(&placed, &wish.layer, &others, printer) + &steps_in_text(&steps, printer)
+        }
     };
     printer.payload(&text)?;
     Ok(0)
 }
 
-fn in_json(placed: &Placed<'_>, steps: &[String]) -> serde_json::Value {
+fn in_json(placed: &Placed<'_>, all: &[Examined], steps: &[String]) -> serde_json::Value {
+    let required = placed.plan.require();
+    let backends: Vec<serde_json::Value> = all.iter().map(|it| it.json(required)).collect();
     json!({
         "schema_version": 1,
         "backend": placed.backend.name(),
@@ -62,11 +68,12 @@ fn in_json(placed: &Placed<'_>, steps: &[String]) -> serde_json::Value {
         "upheld": placed.upheld,
         "missing": placed.missing,
         "findings": placed.backend.findings(),
+        "backends": backends,
         "steps": steps,
     })
 }
 
-fn in_text(placed: &Placed<'_>, layer: &Layer, steps: &[String], printer: &Printer) -> String {
+fn in_text(placed: &Placed<'_>, layer: &Layer, all: &[Examined], printer: &Printer) -> String {
     let plan = &placed.plan;
     let exec = &placed.exec;
     let words: Vec<String> =
@@ -92,14 +99,36 @@ fn in_text(placed: &Placed<'_>, layer: &Layer, steps: &[String], printer: &Print
     let rows = rows.into_iter().map(|(name, value)| format!("{name:10} {value}\n"));
     let promises =
         placed.backend.findings().iter().map(|it| promise(it, plan, printer)).collect();
-    let steps = steps.iter().map(|step| format!("  {step}\n")).collect();
     let title = |text: &str| format!("\n{}\n", printer.painted(Paint::Bold, text));
-    let mut parts = vec![rows.collect::<Vec<String>>(), vec![title("guarantees")], promises];
-    // Two hundred lines that few want to read.
-    if printer.talk == Talk::Verbose {
-        parts.extend([vec![title("steps")], steps]);
+    let others = all.iter().filter(|it| it.name != placed.backend.name());
+    let others = others.map(|it| other(it, plan, printer)).collect();
+    let rows = rows.collect::<Vec<String>>();
+    let (first, second) = (title("guarantees"), title("other backends"));
+    [rows, vec![first], promises, vec![second], others].concat().concat()
+}
+
+/// What another backend would make of it.
+fn other(backend: &Examined, plan: &Plan, printer: &Printer) -> String {
+    let (mark, why) = match (&backend.findings, backend.lacking(plan.require())) {
+        (Err(failure), _) => (printer.painted(Paint::Yellow, "absent "), failure.what.clone()),
+        (Ok(_), Some(lacking)) if !lacking.is_empty() => {
+            (printer.painted(Paint::Yellow, "lacking"), lacking.to_string())
+        }
+        (Ok(_), _) => {
+            let type_it = format!("upholds all of it too: --backend {}", backend.name);
+            (printer.painted(Paint::Green, "able   "), type_it)
+        }
+    };
+    format!("  {mark} {:22} {why}\n", backend.name)
+}
+
+/// Two hundred lines that few want to read.
+fn steps_in_text(steps: &[String], printer: &Printer) -> String {
+    if printer.talk != Talk::Verbose {
+        return String::new();
     }
-    parts.concat().concat()
+    let steps: Vec<String> = steps.iter().map(|step| format!("  {step}\n")).collect();
+    format!("\n{}\n{}", printer.painted(Paint::Bold, "steps"), steps.concat())
 }
 
 fn root(root: &Root) -> String {

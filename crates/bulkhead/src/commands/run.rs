@@ -69,20 +69,21 @@ fn perform(
         args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
-        let backends = engine::backends(wish.choice, &wish.paths, &wish.environment)?;
+        let mut offer = engine::offer(&(&wish).into()).await?;
+        let backends = std::mem::take(&mut offer.backends);
         let engine = engine::recording(wish.policy.clone(), backends, &wish.paths, copy)?;
         let id = args.ask.name.clone().map_or_else(fresh_id, Ok)?;
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)
             .await
-            .map_err(|error| Failure::of_run(&error))?;
+            .map_err(|error| offer.unplaced(&error))?;
         if wish.choice == Choice::None {
             let program = args.ask.program.first();
             let program = program.map(|it| escape_bytes(it.as_encoded_bytes()));
             let program = program.unwrap_or_default();
             printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
         }
-        tell_place(&placed, printer);
+        tell_place(&placed, offer.because.as_deref(), printer);
         // What a killed run left is removed while this one is being built, not before.
         let (ended, swept) = tokio::join!(attend(&engine, &placed), engine.sweep());
         if let Err(error) = swept {
@@ -125,7 +126,10 @@ fn passed_on(streams: &Streams) -> Result<(), Failure> {
 }
 
 /// What the caller should know before the program runs.
-fn tell_place(placed: &Placed<'_>, printer: &Printer) {
+fn tell_place(placed: &Placed<'_>, because: Option<&str>, printer: &Printer) {
+    if let Some(because) = because {
+        printer.note(&format!("{} builds the sandbox: {because}", placed.backend.name()));
+    }
     printer.detail(&format!("{} on the {} backend", placed.id, placed.backend.name()));
     printer.detail(&format!("upheld: {}", placed.upheld));
     if !placed.missing.is_empty() && placed.backend.name() != "none" {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Origin,
-    layer::{Choice, Deadline, Layer, Sourced, allowed},
+    layer::{Choice, Deadline, Layer, RuntimeName, Sourced, allowed},
 };
 use crate::share::Share;
 
@@ -40,6 +40,8 @@ pub(crate) enum Shape {
     Time,
     /// Like `Time`, or `none`.
     Deadline,
+    /// A name of letters, digits, `-`, `_` and `.`.
+    Name,
     /// One of these words.
     Word(&'static [&'static str]),
     /// A list of the names of guarantees, or `all`.
@@ -95,6 +97,7 @@ setting!(u32, whole, |it| json!(it));
 setting!(u64, whole, |it| json!(it));
 setting!(Span, parsed, |it| json!(time(*it)));
 setting!(Choice, parsed, |it| json!(it.name()));
+setting!(RuntimeName, parsed, |it| json!(it.as_str()));
 setting!(Deadline, |text| parsed(text).map_err(|error| format!("{error}, or `none`")), |it| {
     match it {
         Deadline::After(span) => json!(time(*span)),
@@ -167,7 +170,7 @@ macro_rules! key {
     };
 }
 
-const WALLED: Shape = Shape::Word(&["auto", "native", "none"]);
+const WALLED: Shape = Shape::Word(&["auto", "native", "docker", "podman", "none"]);
 const OPENNESS: Shape = Shape::Word(&["none", "open"]);
 const VISIBILITY: Shape = Shape::Word(&["hidden", "shown"]);
 
@@ -175,6 +178,7 @@ const VISIBILITY: Shape = Shape::Word(&["hidden", "shown"]);
 #[rustfmt::skip]
 pub(crate) const KEYS: &[Key] = &[
     key!("backend", WALLED, Some("BULKHEAD_BACKEND"), backend, "Who builds the sandbox; `none` runs the program without any wall."),
+    key!("runtime", Shape::Name, Some("BULKHEAD_RUNTIME"), runtime, "What a container daemon starts the sandbox with, such as `runsc` (gVisor)."),
     key!("network", OPENNESS, Some("BULKHEAD_NET"), network, "What the sandbox may talk to."),
     key!("env-files", VISIBILITY, Some("BULKHEAD_ENV_FILES"), env_files, "Whether the workspace's `.env` files look empty inside."),
     key!("kill-after", Shape::Time, Some("BULKHEAD_KILL_AFTER"), kill_after, "How long a program may tidy up after it was asked to stop."),

@@ -21,6 +21,8 @@ use crate::share::Share;
 pub(crate) struct Layer {
     /// Who builds the sandbox.
     pub(crate) backend: Option<Choice>,
+    /// What a container daemon starts it with.
+    pub(crate) runtime: Option<RuntimeName>,
     /// What it may talk to.
     pub(crate) network: Option<Network>,
     /// What becomes of `.env*` files.
@@ -71,6 +73,10 @@ pub(crate) enum Choice {
     Auto,
     /// The host's own kernel.
     Native,
+    /// Docker's daemon.
+    Docker,
+    /// Podman's service.
+    Podman,
     /// Nobody: the program runs as if Bulkhead were not there.
     None,
 }
@@ -81,6 +87,8 @@ impl Choice {
         match self {
             Self::Auto => "auto",
             Self::Native => "native",
+            Self::Docker => "docker",
+            Self::Podman => "podman",
             Self::None => "none",
         }
     }
@@ -93,12 +101,40 @@ impl FromStr for Choice {
         match text {
             "auto" => Ok(Self::Auto),
             "native" => Ok(Self::Native),
+            "docker" => Ok(Self::Docker),
+            "podman" => Ok(Self::Podman),
             "none" | "local" => Ok(Self::None),
             _ => Err(format!(
-                "`{}` is not a backend; known are auto, native, none",
+                "`{}` is not a backend; known are auto, native, docker, podman, none",
                 bulkhead_spec::escape(text)
             )),
         }
+    }
+}
+
+/// The name of a runtime, as a container daemon knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RuntimeName(String);
+
+impl RuntimeName {
+    /// The name.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for RuntimeName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fine = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
+        if text.starts_with(|it: char| it.is_ascii_alphanumeric()) && text.chars().all(fine) {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!(
+            "`{}` is not the name of a runtime; such names are runc, crun, runsc, kata",
+            bulkhead_spec::escape(text)
+        ))
     }
 }
 
@@ -148,6 +184,7 @@ impl Layer {
         env.extend(self.env);
         Self {
             backend: self.backend.or(below.backend),
+            runtime: self.runtime.or(below.runtime),
             network: self.network.or(below.network),
             env_files: self.env_files.or(below.env_files),
             timeout: self.timeout.or(below.timeout),

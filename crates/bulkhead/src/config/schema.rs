@@ -67,6 +67,9 @@ fn property(key: &Key) -> Value {
         Shape::Deadline => json!({
             "type": ["string", "integer"], "pattern": format!("{time}|^none$"), "minimum": 0,
         }),
+        Shape::Name => {
+            json!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]*$" })
+        }
         Shape::Word(words) => json!({ "enum": words }),
         Shape::Guarantees => {
             let names = Guarantee::ALL.iter().map(ToString::to_string);

@@ -12,6 +12,12 @@ pub(super) fn widening(project: &Layer, below: &Layer, defaults: &Limits) -> Vec
     if project.backend.is_some_and(|it| !keeps_walls(it, below.backend.unwrap_or_default())) {
         wider.push(format!("backend `{}`", project.backend.unwrap_or_default().name()));
     }
+    // Nobody can tell from its name whether another runtime is as strong.
+    if let Some(runtime) =
+        project.runtime.as_ref().filter(|it| below.runtime.as_ref() != Some(it))
+    {
+        wider.push(format!("runtime `{}`", runtime.as_str()));
+    }
     if below.network.unwrap_or_default() < project.network.unwrap_or_default() {
         wider.push(format!("network `{}`", name(project.network.unwrap_or_default())));
     }
@@ -30,9 +36,17 @@ pub(super) fn widening(project: &Layer, below: &Layer, defaults: &Limits) -> Vec
 fn keeps_walls(project: Choice, below: Choice) -> bool {
     match (below, project) {
         (Choice::None, _)
-        | (Choice::Auto, Choice::Auto | Choice::Native)
-        | (Choice::Native, Choice::Native) => true,
-        (Choice::Auto, Choice::None) | (Choice::Native, Choice::Auto | Choice::None) => false,
+        // Each of them is walled, or builds nothing.
+        | (Choice::Auto, Choice::Auto | Choice::Native | Choice::Docker | Choice::Podman)
+        | (Choice::Native, Choice::Native)
+        | (Choice::Docker, Choice::Docker)
+        | (Choice::Podman, Choice::Podman) => true,
+        (Choice::Auto, Choice::None)
+        | (Choice::Native, Choice::Auto | Choice::Docker | Choice::Podman | Choice::None)
+        | (Choice::Docker, Choice::Auto | Choice::Native | Choice::Podman | Choice::None)
+        | (Choice::Podman, Choice::Auto | Choice::Native | Choice::Docker | Choice::None) => {
+            false
+        }
     }
 }
 

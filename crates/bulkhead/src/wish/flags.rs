@@ -27,6 +27,7 @@ pub(super) fn layer(ask: &Ask) -> Result<Layer, Failure> {
     put(&mut layer, "network", "--net", |it| it.network = ask.walls.net);
     let backend = if ask.walls.no_sandbox { Some(Choice::None) } else { ask.walls.backend };
     put(&mut layer, "backend", "--backend", |it| it.backend = backend);
+    put(&mut layer, "runtime", "--runtime", |it| it.runtime.clone_from(&ask.walls.runtime));
     let shown = ask.files.show_env_files.then_some(EnvFiles::Shown);
     put(&mut layer, "env-files", "--show-env-files", |it| it.env_files = shown);
 

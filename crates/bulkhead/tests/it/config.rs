@@ -61,7 +61,7 @@ fn mistakes_are_named_with_their_place() {
         "[limits]\nmemory = true",
         "[limits]\npids = -1",
         "[limits]\ncpus = 0",
-        "backend = 'docker'",
+        "backend = 'kubernetes'",
         "network = 'opne'",
         "require = 'NoNetwork'",
         "require = ['NoNetwork', 'NoFun']",

@@ -107,11 +107,19 @@ impl Host {
             .env("HOME", self.home())
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("BULKHEAD_HOME", self.path().join("records"))
+            // The machine's own daemons are no part of this host.
+            .env("DOCKER_HOST", self.absent("docker"))
+            .env("CONTAINER_HOST", self.absent("podman"))
             .current_dir(self.project())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// The address of a daemon that is not there.
+    fn absent(&self, name: &str) -> String {
+        format!("unix://{}/no-{name}.sock", self.path().display())
     }
 
     /// Runs the command to its end.

@@ -7,6 +7,8 @@ mod config;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod daemons;
+#[cfg(test)]
 mod env;
 #[cfg(test)]
 mod help;

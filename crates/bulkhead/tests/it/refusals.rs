@@ -19,7 +19,7 @@ fn mistakes_on_the_command_line_exit_with_2() {
         &["run", "--cpus", "0", "--", "true"],
         &["run", "--timeout", "soon", "--", "true"],
         &["run", "--net", "proxy", "--", "true"],
-        &["run", "--backend", "docker", "--", "true"],
+        &["run", "--backend", "kubernetes", "--", "true"],
         &["run", "--require", "NoFun", "--", "true"],
         &["run", "--no-sandbox", "--backend", "native", "--", "true"],
         &["run", "--name", "../x", "--", "true"],

@@ -37,6 +37,7 @@ pub(crate) fn run(
     record.labels = args.life.labels.iter().cloned().collect();
     record.lifetime = lifetime(&args.life);
     wish.choice.name().clone_into(&mut record.backend);
+    record.runtime = wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned());
     check_text(&record)?;
     if wish.choice == Choice::None {
         printer.alarm("no walls: programs in this room run with all of your rights");

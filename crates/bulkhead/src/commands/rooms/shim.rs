@@ -8,8 +8,8 @@ use serde_json::json;
 use super::journal_in;
 use crate::{
     codes::Code,
-    config::{Choice, Environment, Paths, Who},
-    engine,
+    config::{Choice, Environment, Paths, RuntimeName, Who},
+    engine::{self, Wanted},
     failure::Failure,
 };
 
@@ -32,15 +32,23 @@ pub(crate) fn run(environment: &Environment) -> Result<u8, Failure> {
 }
 
 fn hold_it(environment: &Environment, record: Record) -> Result<(), Failure> {
-    let choice: Choice = record
-        .backend
-        .parse()
-        .map_err(|why: String| Failure::new(Code::Argument, "cannot build").because(why))?;
+    let odd = |why: String| Failure::new(Code::Argument, "cannot build").because(why);
+    let choice: Choice = record.backend.parse().map_err(odd)?;
+    let named = record.runtime.as_ref().map(|it| it.parse::<RuntimeName>());
+    let named = named.transpose().map_err(odd)?;
     let paths = Paths::find(environment, Who::current());
     let journal = journal_in(&paths)?;
     let runtime = engine::runtime()?;
     let done = runtime.block_on(async {
-        let backends = engine::backends(choice, &paths, environment)?;
+        let wanted = Wanted {
+            choice,
+            runtime: named.as_ref(),
+            spec: &record.spec,
+            policy: &record.policy,
+            paths: &paths,
+            environment,
+        };
+        let backends = engine::offer(&wanted).await?.backends;
         let engine = engine::recording(record.policy.clone(), backends, &paths, None)?;
         engine.sweep().await.map_err(|error| Failure::of_run(&error))?;
         let held = hold(&engine, &journal, record, tell).await;
