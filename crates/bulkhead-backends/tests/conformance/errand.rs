@@ -6,11 +6,12 @@ use std::{
     process::ExitCode,
 };
 
-use bulkhead_backends::{Backend, Unwalled};
 use bulkhead_spec::Guarantee;
 use libtest_mimic::Failed;
 
-use crate::{attack::Attack, attacks_on, claims::Claims, host, native, nothing_survives};
+use crate::{
+    attack::Attack, attacks_on, claims::Claims, host, makers::Maker, nothing_survives,
+};
 
 const MARK: &str = "errand";
 
@@ -23,7 +24,7 @@ pub(crate) enum Errand {
     /// Make a sandbox and wait.
     Hold {
         /// Of which backend.
-        backend: String,
+        maker: Maker,
         /// What is worked on in it.
         workspace: PathBuf,
         /// Where the backend keeps what it must find again.
@@ -43,7 +44,7 @@ impl Errand {
                 Some(Self::Attack(guarantee, attack))
             }
             [MARK, "hold", backend, workspace, places] => Some(Self::Hold {
-                backend: backend.to_owned(),
+                maker: Maker::parse(backend)?,
                 workspace: workspace.into(),
                 places: places.into(),
             }),
@@ -59,8 +60,8 @@ impl Errand {
             Self::Attack(guarantee, attack) => {
                 vec!["attack".to_owned(), guarantee.to_string(), attack.name.to_owned()]
             }
-            Self::Hold { backend, workspace, places } => {
-                vec!["hold".to_owned(), backend.clone(), shown(workspace), shown(places)]
+            Self::Hold { maker, workspace, places } => {
+                vec!["hold".to_owned(), maker.to_words(), shown(workspace), shown(places)]
             }
         };
         [vec![MARK.to_owned()], words].concat()
@@ -70,24 +71,23 @@ impl Errand {
         match self {
             Self::Claims => {
                 let kept = tempfile::tempdir()?;
-                host::say(&Claims::of(&native(kept.path())).to_words());
+                host::say(&Claims::of(&*Maker::Native.make(kept.path())?).to_words());
             }
             Self::Attack(_, attack) => {
                 let kept = tempfile::tempdir()?;
-                attack.must_fail(&native(kept.path()))?;
+                attack.must_fail(&*Maker::Native.make(kept.path())?)?;
             }
-            Self::Hold { backend, workspace, places } => hold(&backend, workspace, places)?,
+            Self::Hold { maker, workspace, places } => hold(&maker, workspace, places)?,
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// Nothing here makes a directory that it must remove: it will be killed.
-fn hold(backend: &str, workspace: PathBuf, places: PathBuf) -> Result<(), Failed> {
-    let backend: Box<dyn Backend> =
-        if backend == "none" { Box::new(Unwalled) } else { Box::new(native(&places)) };
+fn hold(maker: &Maker, workspace: PathBuf, places: PathBuf) -> Result<(), Failed> {
+    let backend = maker.make(&places)?;
     let held = nothing_survives::hold(&*backend, workspace, places)?;
-    host::say(&held);
+    host::say(&format!("held {held}"));
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }

@@ -5,12 +5,18 @@
 //! has no walls, so every attack must succeed there (`…::bites`): that tests the tests.
 //!
 //! Started as root, the suite tries the native backend as root and, in children of another user,
-//! as an ordinary user; started by an ordinary user, only as that one.
+//! as an ordinary user; started by an ordinary user, only as that one. Docker is tried on a daemon
+//! of the suite's own, with runc and with gVisor.
 
 mod attack;
 mod claims;
+mod containers;
+#[path = "../daemon/dockerd.rs"]
+mod dockerd;
+mod drills;
 mod errand;
 mod host;
+mod makers;
 mod ordinary_user;
 mod room;
 
@@ -32,15 +38,20 @@ mod workspace_only_writable;
 
 use std::process::ExitCode;
 
-use bulkhead_backends::{Backend, Native, Places, Unwalled};
+use bulkhead_backends::{Backend, Unwalled};
 use bulkhead_spec::Guarantee;
 use libtest_mimic::{Arguments, Failed, Trial};
 
 use crate::{
     attack::{Attack, OnNone, Verdict},
     claims::{Claims, required},
+    containers::Containers,
     errand::Errand,
+    makers::Maker,
 };
+
+/// What the names of trials begin with.
+const BACKENDS: [&str; 4] = ["native", "docker", "podman", "none"];
 
 /// The attacks on a guarantee. Those without any can be claimed by nobody.
 fn attacks_on(guarantee: Guarantee) -> &'static [Attack] {
@@ -85,11 +96,16 @@ fn run() -> Result<ExitCode, Failed> {
     let arguments = Arguments::from_args();
     // Who asks for one trial by name, as nextest does for each, need not wait for the others.
     let wanted = |name: &str| match &arguments.filter {
-        Some(filter) => !arguments.exact || filter.starts_with(name),
+        Some(filter) if arguments.exact => filter.starts_with(name),
+        // Nor need those who name another backend.
+        Some(filter) => {
+            let other = BACKENDS.iter().any(|it| filter.starts_with(it));
+            filter.starts_with(name) || name.starts_with(filter.as_str()) || !other
+        }
         None => true,
     };
     let kept = tempfile::tempdir()?;
-    let native: &'static dyn Backend = Box::leak(Box::new(native(kept.path())));
+    let native: &'static dyn Backend = Box::leak(Maker::Native.make(kept.path())?);
     let mut trials = Vec::new();
     if host::is_root() {
         trials.extend(trials_of("native-root", &Claims::of(native), |_, attack| {
@@ -105,18 +121,12 @@ fn run() -> Result<ExitCode, Failed> {
             Box::new(move || attack.must_fail(native))
         }));
     }
+    let mut containers = Containers::start(&kept.path().join("containers"), wanted);
+    trials.extend(containers.trials());
     trials.extend(bites());
     let concluded = libtest_mimic::run(&arguments, trials);
+    drop(containers);
     Ok(concluded.exit_code())
-}
-
-/// The native backend, with places of its own below `dir`.
-fn native(dir: &std::path::Path) -> Native {
-    Native::probe(Places {
-        state: dir.join("state"),
-        runtime: dir.join("run"),
-        bus: host::bus(),
-    })
 }
 
 type Test = Box<dyn FnOnce() -> Result<(), Failed> + Send>;

@@ -23,7 +23,8 @@ use rustix::{
 use crate::{
     attack::{Attack, Verdict, attacks},
     errand::Errand,
-    host, native,
+    host,
+    makers::maker_of,
     room::Room,
 };
 
@@ -165,39 +166,46 @@ fn ends_when_nobody_holds_the_sandbox(backend: &dyn Backend) -> Result<Verdict, 
 fn ends_when_its_maker_is_killed(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let room = Room::new(backend)?;
     let places = room.outside().to_owned();
+    let maker = maker_of(backend);
     let errand = Errand::Hold {
-        backend: room.backend().to_owned(),
+        maker: maker.clone(),
         workspace: room.workspace().to_owned(),
         places: places.clone(),
     };
-    #[expect(clippy::disallowed_methods, reason = "it is this program that is started")]
-    let mut maker = Command::new("/proc/self/exe");
-    maker.args(errand.to_words()).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut maker = maker.spawn()?;
-    let mut id = String::new();
-    let stdout = maker.stdout.take().ok_or("the maker has no output")?;
-    BufReader::new(stdout).read_line(&mut id)?;
-    let living = anybody_lives(&room);
-    maker.kill()?;
-    maker.wait()?;
-    if !living? {
-        return Err(format!("no sandbox was made: {id}").into());
-    }
+    let id = killed(&errand)?;
     let gone = || anybody_lives(&room).is_ok_and(|it| !it).then_some(());
     let ended = host::eventually_within(Duration::from_secs(1), gone).is_some();
     host::kill_all_with(&room.token());
     if !ended {
         return Ok(Verdict::Broken("programs are left".to_owned()));
     }
-    let native = native(&places);
-    Room::at(&native, room.workspace().to_owned(), places)?.sweep()?;
+    let next = maker.make(&places)?;
+    Room::at(&*next, room.workspace().to_owned(), places)?.sweep()?;
     let mut left = Vec::new();
     for entry in fs::read_dir(room.workspace())? {
         left.push(entry?.path());
     }
     left.retain(|it| !it.ends_with("alive"));
-    find(Path::new("/sys/fs/cgroup"), id.trim(), &mut left);
+    find(Path::new("/sys/fs/cgroup"), &id, &mut left);
     Ok(Verdict::broken_if((!left.is_empty()).then(|| format!("{left:?} are left"))))
+}
+
+/// Kills whoever goes on the `errand` of holding a sandbox, once it is made; the sandbox's name.
+pub(crate) fn killed(errand: &Errand) -> Result<String, Failed> {
+    #[expect(clippy::disallowed_methods, reason = "it is this program that is started")]
+    let mut maker = Command::new("/proc/self/exe");
+    maker.args(errand.to_words()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut maker = maker.spawn()?;
+    let mut said = String::new();
+    let stdout = maker.stdout.take().ok_or("the maker has no output")?;
+    BufReader::new(stdout).read_line(&mut said)?;
+    let alive = maker.try_wait()?.is_none();
+    maker.kill()?;
+    maker.wait()?;
+    match said.trim().strip_prefix("held ") {
+        Some(id) if alive => Ok(id.to_owned()),
+        Some(_) | None => Err(format!("no sandbox was made: {said}").into()),
+    }
 }
 
 /// Makes a sandbox with a daemon for the one that is to be killed; tells its name.

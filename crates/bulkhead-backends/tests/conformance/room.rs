@@ -116,11 +116,6 @@ impl<'a> Room<'a> {
         self.outside.display().to_string()
     }
 
-    /// The name of the backend.
-    pub(crate) fn backend(&self) -> &'static str {
-        self.backend.name()
-    }
-
     /// Whether there are no walls.
     pub(crate) fn is_open(&self) -> bool {
         is_none(self.backend)

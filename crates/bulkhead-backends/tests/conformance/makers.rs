@@ -1,0 +1,101 @@
+//! The backends by names that another process can make them from again.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use bulkhead_backends::{
+    Backend, Native, Places, Unwalled,
+    container::{Candidate, Container, Facts, Product, detect::Address, probe},
+};
+use bulkhead_spec::Guarantee;
+use libtest_mimic::Failed;
+
+use crate::host;
+
+/// One way to make a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Maker {
+    /// No walls.
+    None,
+    /// The kernel's own parts.
+    Native,
+    /// A daemon, and the runtime that it starts sandboxes with.
+    Daemon {
+        /// Where it is.
+        address: String,
+        /// By the name that it knows.
+        runtime: String,
+    },
+}
+
+impl Maker {
+    /// The maker that `words` name.
+    pub(crate) fn parse(words: &str) -> Option<Self> {
+        match *words.split(' ').collect::<Vec<_>>().as_slice() {
+            ["none"] => Some(Self::None),
+            ["native"] => Some(Self::Native),
+            [runtime, address] => {
+                Some(Self::Daemon { address: address.to_owned(), runtime: runtime.to_owned() })
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn to_words(&self) -> String {
+        match self {
+            Self::None => "none".to_owned(),
+            Self::Native => "native".to_owned(),
+            Self::Daemon { address, runtime } => format!("{runtime} {address}"),
+        }
+    }
+
+    /// The backend, with places of its own below `dir`.
+    pub(crate) fn make(&self, dir: &Path) -> Result<Box<dyn Backend>, Failed> {
+        let places =
+            Places { state: dir.join("state"), runtime: dir.join("run"), bus: host::bus() };
+        Ok(match self {
+            Self::None => Box::new(Unwalled),
+            Self::Native => Box::new(Native::probe(places)),
+            Self::Daemon { address, runtime } => {
+                Box::new(Container::new(facts(address)?, Some(runtime), places)?)
+            }
+        })
+    }
+}
+
+/// The daemons that are tried here, by the names of their backends.
+static DAEMONS: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
+
+/// Notes where the daemon is that `backend` talks to.
+pub(crate) fn note(backend: &dyn Backend, address: &str) {
+    let mut daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
+    daemons.insert(backend.name(), address.to_owned());
+}
+
+/// How `backend` can be made again.
+pub(crate) fn maker_of(backend: &dyn Backend) -> Maker {
+    let daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
+    match (backend.name(), daemons.get(backend.name())) {
+        ("none", _) => Maker::None,
+        (_, None) => Maker::Native,
+        (_, Some(address)) => {
+            let gvisor = backend.upholds().contains(Guarantee::HostKernelShielded);
+            let runtime = if gvisor { "runsc" } else { "runc" };
+            Maker::Daemon { address: address.clone(), runtime: runtime.to_owned() }
+        }
+    }
+}
+
+/// What the daemon at `address` says about itself.
+pub(crate) fn facts(address: &str) -> Result<Facts, Failed> {
+    let candidate = Candidate {
+        product: Product::Docker,
+        address: Address::parse(address),
+        said_by: "the test".to_owned(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(async { probe(&candidate).await })?)
+}

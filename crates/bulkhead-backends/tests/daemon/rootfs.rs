@@ -1,0 +1,99 @@
+//! The root filesystem of the tests' image: the programs that are tried inside, with the libraries
+//! that they need, as they are on this host.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use super::{Reason, command, find, output};
+
+/// What is started in a sandbox by some test.
+const PROGRAMS: [&str; 22] = [
+    "python3", "sh", "bash", "cat", "chmod", "cp", "dd", "echo", "env", "false", "head", "id",
+    "ls", "mkdir", "rm", "sleep", "stat", "su", "touch", "true", "uname", "unshare",
+];
+
+/// What a root filesystem has besides.
+const FILES: [&str; 6] = [
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/ld.so.cache",
+    "/usr/lib/os-release",
+];
+
+/// Directories that are there and empty, to be mounted on.
+const DIRS: [&str; 8] =
+    ["tmp", "proc", "dev", "sys", "run", "var/tmp", "home", "etc/ssl/certs"];
+
+/// Packs it into a tar file in `dir`.
+pub(super) fn pack(dir: &Path) -> Result<PathBuf, Reason> {
+    let mut files = BTreeSet::new();
+    let programs: Vec<PathBuf> = PROGRAMS.iter().filter_map(|it| find(it)).collect();
+    let python = python_library()?;
+    let modules = entries(&python.join("lib-dynload"));
+    for program in &programs {
+        add(program, &mut files);
+    }
+    // The modules themselves come with the library.
+    for path in programs.iter().chain(&modules) {
+        for library in libraries(path)? {
+            add(&library, &mut files);
+        }
+    }
+    for file in FILES {
+        add(Path::new(file), &mut files);
+    }
+    let top = ["/bin", "/sbin", "/lib", "/lib64"].map(PathBuf::from);
+    files.extend(top.into_iter().filter(|it| it.is_symlink()));
+    files.insert(python);
+    let empty = dir.join("empty");
+    for name in DIRS {
+        fs::create_dir_all(empty.join(name)).map_err(|error| error.to_string())?;
+    }
+    let relative = files.iter().filter_map(|it| it.strip_prefix("/").ok());
+    let list: Vec<String> = relative.map(|it| it.display().to_string()).collect();
+    let tar = dir.join("rootfs.tar");
+    let mut pack = command("tar")?;
+    pack.arg("-cf").arg(&tar).args(["--owner=0", "--group=0", "--numeric-owner"]);
+    pack.args(["--exclude=__pycache__", "--exclude=python3*/test", "--exclude=config-3*"]);
+    pack.arg("-C").arg(&empty).args(DIRS).args(["-C", "/"]).args(list);
+    output(&mut pack)?;
+    Ok(tar)
+}
+
+/// A file, and whatever a link leads to, without links in the directories above.
+fn add(path: &Path, files: &mut BTreeSet<PathBuf>) {
+    let real = path.parent().and_then(|it| it.canonicalize().ok());
+    let (Some(parent), Some(name)) = (real, path.file_name()) else { return };
+    let path = parent.join(name);
+    if !files.insert(path.clone()) {
+        return;
+    }
+    if let Ok(target) = fs::read_link(&path) {
+        add(&parent.join(target), files);
+    }
+}
+
+/// What the dynamic linker would load for it.
+fn libraries(program: &Path) -> Result<Vec<PathBuf>, Reason> {
+    let mut ldd = command("ldd")?;
+    // A program without libraries is no failure.
+    let said = output(ldd.arg(program)).unwrap_or_default();
+    let words = said.split_whitespace().filter(|it| it.starts_with('/'));
+    Ok(words.map(|it| PathBuf::from(it.trim_end_matches(':'))).collect())
+}
+
+fn python_library() -> Result<PathBuf, Reason> {
+    let mut python = command("python3")?;
+    let said = output(python.args(["-I", "-c", "import os; print(os.__file__)"]))?;
+    let dir = Path::new(said.trim()).parent().map(Path::to_owned);
+    dir.ok_or_else(|| "python3 does not say where its library is".to_owned())
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).into_iter().flatten().flatten().map(|it| it.path()).collect()
+}
