@@ -5,6 +5,7 @@
 
 mod bundle;
 mod cgroup_parent;
+mod container;
 mod contestants;
 mod density;
 mod dockerd;
@@ -27,7 +28,7 @@ use crate::trouble::Trouble;
 
 /// What SPECIFICATION.md must promise, in its order; each verb fills in its own.
 #[cfg(test)]
-pub(crate) const PROMISED: [&str; 8] = [
+pub(crate) const PROMISED: [&str; 11] = [
     start::ROOT_TO_BWRAP,
     start::USER_TO_BWRAP,
     start::DOCKER_TO_ROOT,
@@ -36,6 +37,9 @@ pub(crate) const PROMISED: [&str; 8] = [
     density::IDLE_MEMORY,
     density::TIME_TO_END,
     density::LEFT_BEHIND,
+    container::RUN_TO_DOCKER,
+    container::EXEC_TO_DOCKER,
+    container::CROWD_TO_DOCKER,
 ];
 
 /// What to measure.
@@ -47,6 +51,8 @@ pub(crate) enum BenchCommand {
     Work(work::WorkArgs),
     /// Many idle sandboxes at once: memory, time to end them, what is left.
     Density(density::DensityArgs),
+    /// The same program by Docker alone, by Bulkhead on Docker, natively and without walls.
+    Container(container::ContainerArgs),
     /// Starts what it reads from stdin and says how long it took; used by `start`.
     #[command(hide = true)]
     Spawner,
@@ -97,6 +103,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<ExitCode, Trouble> {
         BenchCommand::Start(args) => start::run(&args),
         BenchCommand::Work(args) => work::run(&args),
         BenchCommand::Density(args) => density::run(&args),
+        BenchCommand::Container(args) => container::run(&args),
         BenchCommand::Spawner => spawner::serve().map(|()| ExitCode::SUCCESS),
     }
 }

@@ -43,6 +43,17 @@ impl Dockerd {
         Ok(dockerd)
     }
 
+    /// A daemon of our own with the image, whatever else answers.
+    pub(crate) fn private(
+        scratch: &Scratch,
+        bundle: &Bundle,
+        cgroup: &CgroupParent,
+    ) -> Result<Self, Trouble> {
+        let dockerd = Self::launch(scratch, cgroup)?;
+        dockerd.import(scratch, &bundle.rootfs)?;
+        Ok(dockerd)
+    }
+
     /// What a client needs in its environment to find it.
     pub(crate) fn env(&self) -> Vec<(String, String)> {
         self.host.iter().map(|host| ("DOCKER_HOST".to_owned(), host.clone())).collect()
@@ -66,6 +77,7 @@ impl Dockerd {
         let unstartable = || "could not start `dockerd`".to_owned();
         let log = File::create(dir.join("log")).or_trouble(unstartable)?;
         let host = format!("unix://{}", at("socket"));
+        let gvisor = programs::find("runsc").map(|it| format!("runsc={}", it.display()));
         // It must not outlive us even if we are killed; setpriv(1) becomes the daemon.
         let daemon = programs::command("setpriv")
             .args(["--pdeathsig", "TERM", "--"])
@@ -74,6 +86,7 @@ impl Dockerd {
             .args(["--pidfile", &at("pid"), "--cgroup-parent", &cgroup.path()])
             .args(["--bridge", "none", "--iptables=false", "--ip6tables=false"])
             .arg("--ip-forward=false")
+            .args(gvisor.iter().flat_map(|it| ["--add-runtime", it]))
             .stdin(Stdio::null())
             .stdout(log.try_clone().or_trouble(unstartable)?)
             .stderr(log)
