@@ -125,8 +125,9 @@ fn prepare(shared: &Shared) -> Result<(), Errno> {
         unsafe { sys::call(libc::SYS_dup3, [fd, target, 0, 0, 0]) }?;
     }
     // Closed, and not only marked: an inherited descriptor is a door (CVE-2024-21626).
+    // Up to the highest that there can be; gVisor refuses more.
     // SAFETY: close_range takes three numbers.
-    unsafe { sys::call(libc::SYS_close_range, [3, u32::MAX as usize, 0, 0, 0]) }?;
+    unsafe { sys::call(libc::SYS_close_range, [3, i32::MAX as usize, 0, 0, 0]) }?;
     plain_signals()?;
     // SAFETY: umask takes one number.
     unsafe { sys::call(libc::SYS_umask, [0o022, 0, 0, 0, 0]) }?;

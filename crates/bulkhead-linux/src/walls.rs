@@ -70,12 +70,21 @@ impl Walls {
     }
 
     fn limit(&self) -> io::Result<()> {
-        lower(Resource::Core, 0)?;
-        lower(Resource::Rtprio, 0)?;
-        lower(Resource::Nice, 0)?;
-        lower(Resource::Msgqueue, 0)?;
-        lower(Resource::Memlock, 64 * 1024)?;
-        lower(Resource::Sigpending, 4096)?;
+        for (resource, to) in [
+            (Resource::Core, 0),
+            (Resource::Rtprio, 0),
+            (Resource::Nice, 0),
+            (Resource::Msgqueue, 0),
+            (Resource::Memlock, 64 * 1024),
+            (Resource::Sigpending, 4096),
+        ] {
+            match lower(resource, to) {
+                // Linux lets everybody lower a limit. A kernel that refuses does not know the
+                // resource, so there is nothing to limit: gVisor.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+                other => other?,
+            }
+        }
         if let Some(files) = self.files {
             lower(Resource::Nofile, files)?;
         }
@@ -133,14 +142,23 @@ pub(crate) fn lock_securebits() -> Result<(), Errno> {
 /// Executing the guest has emptied the sets of all but a guest that is root inside; for that one,
 /// and to be sure, they are emptied here.
 fn drop_capabilities() -> io::Result<()> {
-    clear_ambient_capability_set()?;
+    known(clear_ambient_capability_set())?;
     if capabilities(None)?.effective.contains(CapabilitySet::SETPCAP) {
         drop_bounding()?;
-        lock_securebits()?;
+        known(lock_securebits())?;
     }
     let none = CapabilitySet::empty();
     let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     Ok(set_capabilities(None, sets)?)
+}
+
+/// A kernel that does not know a set or a bit has nothing in it: gVisor. What counts is checked
+/// after all: that the sets which every kernel has are empty, and nothing can be drawn from.
+fn known(done: Result<(), Errno>) -> Result<(), Errno> {
+    match done {
+        Err(Errno::INVAL) => Ok(()),
+        other => other,
+    }
 }
 
 fn check() -> io::Result<()> {

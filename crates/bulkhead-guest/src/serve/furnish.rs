@@ -29,7 +29,9 @@ pub(super) fn room_left(places: &[PathBuf]) -> Disk {
     let full = places.iter().any(|place| {
         rustix::fs::statvfs(place).is_ok_and(|it| {
             let sized = it.f_blocks != 0;
-            sized && (it.f_bavail == 0 || it.f_favail == 0)
+            // gVisor counts no files.
+            let counted = it.f_files != 0;
+            sized && (it.f_bavail == 0 || counted && it.f_favail == 0)
         })
     });
     if full { Disk::Full } else { Disk::Room }
