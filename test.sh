@@ -3,6 +3,7 @@
 #
 #   --quick   without clippy
 #   --vm      also in a virtual machine with cgroup v2 and a systemd user session
+#   --images  also real tests of four languages in images that `image init` describes
 #   --soak    also 500 sandboxes at once, with a look at what they leave behind
 #
 # As root, the native backend is tried as root and as an ordinary user; as an ordinary user, only
@@ -10,18 +11,19 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-quick=no vm=no soak=no
+quick=no vm=no soak=no images=no
 for flag in "$@"; do
     case "$flag" in
         --quick) quick=yes ;;
         --vm) vm=yes ;;
         --soak) soak=yes ;;
+        --images) images=yes ;;
         -h | --help)
             sed -n '2,/^set /s/^# \{0,1\}//p' "$0"
             exit 0
             ;;
         *)
-            echo "test: \`$flag\` is not known; there are --quick, --vm and --soak" >&2
+            echo "test: \`$flag\` is not known; there are --quick, --vm, --images and --soak" >&2
             exit 2
             ;;
     esac
@@ -49,6 +51,9 @@ missing_packages() {
     has gdb || echo gdb
     # unshare, as something that the filter must refuse.
     has unshare || echo util-linux
+    # A daemon of the tests' own, and trees for its images.
+    has dockerd || echo docker.io
+    has mmdebstrap || echo mmdebstrap
 }
 
 install_packages() {
@@ -102,6 +107,16 @@ else
         sed -n 's/^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/\1 \2 \3/p' "$log" |
             awk '{ p += $1; f += $2; i += $3 } END { printf "%d passed, %d failed, %d ignored\n", p, f, i }'
     }
+fi
+
+# They start daemons of their own, which takes root.
+if [ "$(id -u)" -eq 0 ]; then
+    say "images, in a real daemon"
+    cargo test --locked -p bulkhead --test it -- --ignored image::build </dev/null || failed=1
+fi
+if [ "$images" = yes ]; then
+    say "tests of four languages, in images of their own"
+    cargo test --locked -p bulkhead --test it -- --ignored image::languages </dev/null || failed=1
 fi
 
 if [ "$vm" = yes ]; then

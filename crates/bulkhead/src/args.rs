@@ -1,5 +1,6 @@
 //! The command line: parsed here, understood elsewhere.
 
+pub(crate) mod image;
 pub(crate) mod rooms;
 pub(crate) mod run;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
 
 use self::{
+    image::ImageVerb,
     rooms::{
         AttachArgs, CreateArgs, ExecArgs, LogsArgs, LsArgs, OneArgs, PruneArgs, RmArgs,
         RoomsArgs, StatsArgs, StopArgs,
@@ -109,10 +111,13 @@ pub(crate) enum Verb {
     Shim,
     /// Show what this host can enforce, and what to type to get the rest
     Doctor(JsonArgs),
+    /// Make and look after images for sandboxes
+    #[command(subcommand)]
+    Image(ImageVerb),
     /// Show the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
-    /// Let a project's configuration file widen its sandbox
+    /// Let a project's configuration widen its sandbox, or its Dockerfile be built
     Trust(TrustArgs),
     /// Explain an error code
     Explain(ExplainArgs),
@@ -133,6 +138,7 @@ impl Verb {
             | Self::Attach(_)
             | Self::Shim => 125,
             Self::Doctor(_)
+            | Self::Image(_)
             | Self::Config(_)
             | Self::Trust(_)
             | Self::Explain(_)
@@ -155,6 +161,7 @@ impl Verb {
     /// How its failures are written.
     pub(crate) fn format(&self) -> Format {
         match self {
+            Self::Image(verb) => verb.format(),
             Self::Config(ConfigVerb::Show(args)) => args.json.into(),
             Self::Config(ConfigVerb::Path(args)) => args.json.into(),
             Self::Run(args) => args.json.into(),

@@ -35,6 +35,8 @@ pub(crate) enum Code {
     Build,
     /// The image cannot be used as a root.
     Image,
+    /// An image could not be built, listed or removed.
+    ImageBuild,
     /// The record could not be written.
     Record,
     /// A room is not there, or not in a state for this.
@@ -62,6 +64,7 @@ impl Code {
         Self::WorkDir,
         Self::Build,
         Self::Image,
+        Self::ImageBuild,
         Self::Record,
         Self::Room,
         Self::System,
@@ -86,6 +89,7 @@ impl Code {
             Self::WorkDir => "BH-E032",
             Self::Build => "BH-E040",
             Self::Image => "BH-E041",
+            Self::ImageBuild => "BH-E042",
             Self::Record => "BH-E050",
             Self::Room => "BH-E060",
             Self::System => "BH-E090",
@@ -111,6 +115,7 @@ impl Code {
             Self::WorkDir => include_str!("codes/BH-E032.md"),
             Self::Build => include_str!("codes/BH-E040.md"),
             Self::Image => include_str!("codes/BH-E041.md"),
+            Self::ImageBuild => include_str!("codes/BH-E042.md"),
             Self::Record => include_str!("codes/BH-E050.md"),
             Self::Room => include_str!("codes/BH-E060.md"),
             Self::System => include_str!("codes/BH-E090.md"),

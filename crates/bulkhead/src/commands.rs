@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 mod endings;
 mod examined;
 pub(crate) mod explain;
+pub(crate) mod image;
 pub(crate) mod plan;
 pub(crate) mod rooms;
 pub(crate) mod run;

@@ -137,6 +137,16 @@ impl Printer {
         self.complain(&format!("bulkhead: {word} {text}\n"));
     }
 
+    /// Whether one line can be drawn over.
+    pub(crate) fn can_draw(&self) -> bool {
+        Talk::Normal <= self.talk && self.stderr == Color::On && io::stderr().is_terminal()
+    }
+
+    /// Draws `line` over the one that was drawn last; an empty one takes it away.
+    pub(crate) fn draw(&self, line: &str) {
+        self.complain(&format!("\r\x1b[K{line}"));
+    }
+
     /// What Bulkhead could not do.
     pub(crate) fn failure(&self, failure: &Failure, exit: u8) {
         if self.format == Format::Json {

@@ -46,6 +46,8 @@ pub(super) fn find(tree: &Tree) -> Found {
     let mut run = stand_ins(tree, &manifests);
     run.push(words(["mkdir", "-p", "/opt/cargo"]));
     run.push(fetch);
+    // When what was used last: another text each time.
+    run.push(words(["rm", "-f", "/opt/cargo/.global-cache"]));
     Found {
         wanted,
         glibc: native(tree),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::current_dir;
+use super::{current_dir, image};
 use crate::{
     args::TrustArgs,
     codes::Code,
@@ -34,6 +34,14 @@ pub(crate) fn run(
         return revoke(args, &config, &mut store, printer);
     }
     let source = named(args, &config)?;
+    if image::is_recipe(&source.path) {
+        // Even trust does not make it build what is never built.
+        image::review(&source)?;
+        store.trust(&source)?;
+        let name = shown(&source.path);
+        printer.payload(&format!("trusted `{name}`, exactly as it is now, to be built\n"))?;
+        return Ok(0);
+    }
     let layer = source.layer()?;
     let project = Project::judge(source, &layer, &config.layer, &config.defaults);
     let name = shown(&project.source.path);

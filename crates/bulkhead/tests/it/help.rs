@@ -4,7 +4,7 @@ use crate::host::Host;
 
 #[test]
 fn every_verb_has_its_help() {
-    let verbs: [&[&str]; 13] = [
+    let verbs: [&[&str]; 20] = [
         &["--help"],
         &["run", "--help"],
         &["plan", "--help"],
@@ -14,6 +14,13 @@ fn every_verb_has_its_help() {
         &["config", "get", "--help"],
         &["config", "path", "--help"],
         &["config", "schema", "--help"],
+        &["image", "--help"],
+        &["image", "init", "--help"],
+        &["image", "build", "--help"],
+        &["image", "ls", "--help"],
+        &["image", "prune", "--help"],
+        &["image", "scan", "--help"],
+        &["image", "bootstrap", "--help"],
         &["trust", "--help"],
         &["explain", "--help"],
         &["completion", "--help"],

@@ -9,11 +9,15 @@ mod crash;
 #[cfg(test)]
 mod daemons;
 #[cfg(test)]
+mod dockerd;
+#[cfg(test)]
 mod env;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
 mod host;
+#[cfg(test)]
+mod image;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
