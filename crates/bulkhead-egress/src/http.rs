@@ -235,6 +235,20 @@ async fn upgrade(
     }
 }
 
+/// Reads one request, head and body, as it would be sent on.
+pub(crate) async fn read_whole(mut wire: Wire) -> Option<(String, Vec<u8>)> {
+    use http_body_util::BodyExt;
+
+    let head = head::read(&mut wire).await.ok()?;
+    let (feed, body) = body::channel(head.framing);
+    let toll = crate::meter::Toll::free();
+    let pump = feed.pump(&mut wire, head.framing, &toll);
+    let (pumped, collected) = tokio::join!(pump, body.collect());
+    let whole = pumped.ok().filter(|it| *it);
+    let bytes = collected.ok()?.to_bytes().to_vec();
+    whole.map(|_| (format!("{} {}", head.method, head.target), bytes))
+}
+
 fn bad_body(error: &io::Error) -> Answer {
     let status = if error.kind() == io::ErrorKind::QuotaExceeded {
         StatusCode::TOO_MANY_REQUESTS

@@ -20,6 +20,8 @@ mod dial;
 mod dns;
 mod entrance;
 mod exchange;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod gateway;
 mod hello;

@@ -87,7 +87,7 @@ impl Meter {
             return Err("too many connections are open at once");
         }
         let toll = self.toll(to);
-        toll.check()?;
+        toll.check_connection()?;
         toll.total.connections.fetch_add(1, Relaxed);
         toll.host.connections.fetch_add(1, Relaxed);
         Ok((seat, toll))
@@ -142,6 +142,16 @@ impl Meter {
 }
 
 impl Toll {
+    /// One that nothing is counted against.
+    pub(crate) fn free() -> Self {
+        Self {
+            limits: EgressLimits::default(),
+            total: Arc::default(),
+            host: Arc::default(),
+            purses: Vec::new(),
+        }
+    }
+
     /// Counts bytes on their way out; an error says what is used up.
     pub(crate) fn up(&self, bytes: u64) -> Result<(), &'static str> {
         self.host.up.fetch_add(bytes, Relaxed);
@@ -160,7 +170,8 @@ impl Toll {
 
     /// Counts a request; an error says what is used up.
     pub(crate) fn request(&self) -> Result<(), &'static str> {
-        self.check()?;
+        self.check(self.total.requests.load(Relaxed))?;
+        self.purses.iter().try_for_each(|it| it.check())?;
         self.host.requests.fetch_add(1, Relaxed);
         self.total.requests.fetch_add(1, Relaxed);
         self.purses.iter().try_for_each(|it| it.request())
@@ -171,16 +182,22 @@ impl Toll {
         &self.purses
     }
 
-    /// Whether anything may still pass.
-    fn check(&self) -> Result<(), &'static str> {
+    /// Whether there may be another connection.
+    fn check_connection(&self) -> Result<(), &'static str> {
         let asked = self.total.connections.load(Relaxed).max(self.total.requests.load(Relaxed));
+        self.check(asked)?;
+        // Where requests are read, they are what is refused: whoever asked can then read why.
+        self.purses.iter().filter(|it| !it.is_about_models()).try_for_each(|it| it.check())
+    }
+
+    /// Whether anything may still pass, after so many that have.
+    fn check(&self, asked: u64) -> Result<(), &'static str> {
         if self.limits.requests.is_some_and(|most| asked >= most) {
             return Err("no more requests may be made");
         }
         let (up, down) = (self.total.up.load(Relaxed), self.total.down.load(Relaxed));
         within(up, self.limits.up, "no more bytes may be sent")?;
-        within(down, self.limits.down, "no more bytes may be received")?;
-        self.purses.iter().try_for_each(|it| it.check())
+        within(down, self.limits.down, "no more bytes may be received")
     }
 }
 

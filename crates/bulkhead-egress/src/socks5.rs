@@ -74,6 +74,18 @@ async fn greet(wire: &mut Wire) -> io::Result<Result<Wanted, Reply>> {
         return Err(io::ErrorKind::Unsupported.into());
     }
     wire.write_all(&[5, 0]).await?;
+    request(wire).await
+}
+
+/// What a client is taken to want, as text.
+pub(crate) async fn read_wanted(wire: &mut Wire) -> Option<String> {
+    match request(wire).await {
+        Ok(Ok(Wanted::Host(destination))) => Some(destination.to_string()),
+        Ok(Ok(Wanted::Unreadable(..)) | Err(_)) | Err(_) => None,
+    }
+}
+
+async fn request(wire: &mut Wire) -> io::Result<Result<Wanted, Reply>> {
     let [version, command, _, kind] = read(wire).await?;
     if version != 5 {
         return Err(io::ErrorKind::InvalidData.into());

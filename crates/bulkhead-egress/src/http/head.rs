@@ -89,6 +89,10 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Head, HeadError> {
     if lines.first() == Some(&b'\n') || lines.windows(2).any(odd) {
         return Err(Bad("a line does not end with CR and LF"));
     }
+    // It skips empty lines, too.
+    if !bytes.first().is_some_and(u8::is_ascii_alphabetic) {
+        return Err(Bad("it does not begin with a method"));
+    }
     let mut space = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut space);
     match request.parse(bytes) {

@@ -42,6 +42,10 @@ impl Purse {
         self.budget.covers(host)
     }
 
+    pub(crate) fn is_about_models(&self) -> bool {
+        self.budget.is_about_models()
+    }
+
     pub(crate) fn counts_tokens_of(&self, host: &Host) -> bool {
         self.budget.is_about_models() && self.covers(host)
     }

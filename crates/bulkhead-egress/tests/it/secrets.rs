@@ -1,0 +1,182 @@
+//! Values that programs use and never see.
+
+use std::{fmt::Write, sync::Arc};
+
+use bulkhead_egress::{BoundSecret, GatewayPlan};
+use bulkhead_spec::Secret;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+
+use crate::{
+    servers::{Pki, Web},
+    stage::{Stage, World, rules},
+    terminated::{many, say, trusting},
+    ways::{TUNNELS, Way},
+};
+
+const VALUE: &str = "sk-ant-api03-CaNaRy0123456789abcdefghijklmnopqrstuv";
+
+fn key(value: &str) -> BoundSecret {
+    BoundSecret {
+        name: "ANTHROPIC_API_KEY".to_owned(),
+        value: Secret::new(value),
+        hosts: vec!["api.good.com".parse().unwrap()],
+    }
+}
+
+async fn stage(value: &str) -> (Stage, Web, String) {
+    let pki = Pki::new();
+    let world = Arc::new(World::default());
+    let web = Web::default();
+    for (name, address) in [("api.good.com", "203.0.113.1"), ("other.com", "203.0.113.2")] {
+        world.put(name, address, 443, web.secure(&pki, name).await);
+        world.put(name, address, 80, web.plain().await);
+    }
+    let rules = rules(&["api.good.com", "https://other.com/**", "http://other.com"], &[]);
+    let secrets = vec![key(value)];
+    let stage = Stage::with(&world, GatewayPlan { rules, secrets, ..trusting(&pki) });
+    let placeholder = stage.gateway.placeholders()["ANTHROPIC_API_KEY"].clone();
+    assert_ne!(placeholder, value);
+    (stage, web, placeholder)
+}
+
+fn get(host: &str, header: &str) -> String {
+    format!("GET /v1 HTTP/1.1\r\nHost: {host}\r\n{header}\r\nConnection: close\r\n\r\n")
+}
+
+#[tokio::test]
+async fn a_placeholder_becomes_the_value_by_every_way() {
+    let (stage, web, placeholder) = stage(VALUE).await;
+    assert!(placeholder.starts_with("sk-ant-api03-") && placeholder.len() == VALUE.len());
+    for way in TUNNELS {
+        let headers = [
+            format!("x-api-key: {placeholder}"),
+            format!("Authorization: Bearer {placeholder}"),
+        ];
+        for header in headers {
+            let said = say(&stage, way, "api.good.com", &get("api.good.com", &header)).await;
+            assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+            let heard = web.heard().pop().unwrap();
+            let name = header.split(':').next().unwrap().to_ascii_lowercase();
+            assert!(heard.headers[name.as_str()].to_str().unwrap().ends_with(VALUE));
+        }
+    }
+    let mut sender = many(&stage, "api.good.com").await;
+    let request = Request::get("https://api.good.com/v1").header("x-api-key", &placeholder);
+    let request = request.body(Full::<Bytes>::default()).unwrap();
+    assert_eq!(sender.send_request(request).await.unwrap().status(), 200);
+    assert_eq!(web.heard().pop().unwrap().headers["x-api-key"], VALUE);
+}
+
+/// Row D24.
+#[tokio::test]
+async fn a_placeholder_anywhere_else_stays_what_it_is() {
+    let (stage, web, placeholder) = stage(VALUE).await;
+    let elsewhere = [
+        format!(
+            "GET /?key={placeholder} HTTP/1.1\r\nHost: api.good.com\r\nConnection: close\r\n\r\n"
+        ),
+        get("api.good.com", &format!("User-Agent: {placeholder}")),
+        get("api.good.com", &format!("Cookie: a={placeholder}")),
+        get("api.good.com", &format!("X-Request-Id: {placeholder}")),
+        format!(
+            "POST / HTTP/1.1\r\nHost: api.good.com\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{placeholder}",
+            placeholder.len()
+        ),
+    ];
+    for request in elsewhere {
+        let said = say(&stage, Way::Connect, "api.good.com", &request).await;
+        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+        assert!(!format!("{:?}", web.heard()).contains(VALUE), "{request}");
+    }
+    // Nor at another host, nor in the clear.
+    say(
+        &stage,
+        Way::Connect,
+        "other.com",
+        &get("other.com", &format!("x-api-key: {placeholder}")),
+    )
+    .await;
+    for host in ["other.com", "api.good.com"] {
+        let request = format!(
+            "GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\nx-api-key: {placeholder}\r\nConnection: close\r\n\r\n"
+        );
+        crate::ways::raw_http(&stage, request.as_bytes()).await;
+    }
+    assert!(!format!("{:?}", web.heard()).contains(VALUE));
+    // Nor where it cannot be seen.
+    let before = web.heard().len();
+    let basic =
+        format!("Authorization: Basic {}", encode(format!("me:{placeholder}").as_bytes()));
+    let said = say(&stage, Way::Connect, "api.good.com", &get("api.good.com", &basic)).await;
+    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
+    let trace = format!(
+        "TRACE / HTTP/1.1\r\nHost: api.good.com\r\nx-api-key: {placeholder}\r\nConnection: close\r\n\r\n"
+    );
+    assert!(
+        say(&stage, Way::Connect, "api.good.com", &trace).await.starts_with("HTTP/1.1 405")
+    );
+    assert_eq!(web.heard().len(), before);
+}
+
+fn encode(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let all = chunk.iter().fold(0_u32, |all, it| all << 8 | u32::from(*it))
+            << (8 * (3 - chunk.len()));
+        for place in 0..=chunk.len() {
+            text.push(char::from(ALPHABET[(all >> (18 - 6 * place) & 63) as usize]));
+        }
+    }
+    text
+}
+
+/// An API that repeats what it was sent repeats the placeholder, in headers and in the body,
+/// however it is cut into pieces.
+#[tokio::test]
+async fn a_value_that_comes_back_is_replaced() {
+    for value in [VALUE, "hunter2"] {
+        let (stage, web, placeholder) = stage(value).await;
+        let header = format!("x-api-key: {placeholder}");
+        let body = format!(
+            "{{\"headers\":{{\"x-api-key\":\"{value}\"}},\"again\":\"{value}{value}\"}} {value}"
+        );
+        let echo = Response::builder()
+            .header("set-cookie", format!("k={value}; Path=/"))
+            .header("x-echo", value);
+        web.answer(echo.body(Full::from(body)).unwrap());
+        let said =
+            say(&stage, Way::Connect, "api.good.com", &get("api.good.com", &header)).await;
+        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+        assert!(!said.contains(value), "{said}");
+        assert_eq!(said.matches(&placeholder).count(), 6, "{said}");
+        assert_eq!(web.heard()[0].headers["accept-encoding"], "identity");
+    }
+}
+
+/// The canary: the value is nowhere but at its host.
+#[tokio::test]
+async fn the_value_is_nowhere_but_at_its_host() {
+    let (stage, web, placeholder) = stage(VALUE).await;
+    let header = format!("x-api-key: {placeholder}");
+    let mut seen = String::new();
+    for way in TUNNELS {
+        seen += &say(&stage, way, "api.good.com", &get("api.good.com", &header)).await;
+    }
+    let mut sender = many(&stage, "api.good.com").await;
+    let request = Request::get("https://api.good.com/v1").header("x-api-key", &placeholder);
+    let response =
+        sender.send_request(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+    write!(seen, "{:?}", response.headers()).unwrap();
+    seen += &String::from_utf8_lossy(&response.into_body().collect().await.unwrap().to_bytes());
+    write!(seen, "{:?}", stage.events.lock().unwrap()).unwrap();
+    seen += &serde_json::to_string(&stage.gateway.usage()).unwrap();
+    write!(seen, "{:?}{:?}", stage.gateway.rules(), stage.gateway.placeholders()).unwrap();
+    write!(seen, "{:?}", key(VALUE)).unwrap();
+    assert!(!seen.contains(VALUE));
+    assert!(seen.contains("SecretUsed"));
+    // And it did arrive.
+    assert!(web.heard().iter().all(|it| it.headers["x-api-key"] == VALUE));
+}
