@@ -56,6 +56,8 @@ pub struct Container {
     findings: Vec<Finding>,
     /// The runtime that was asked for, if any was.
     runtime: Option<String>,
+    /// Whose kernel serves its programs.
+    kernel: Kernel,
     journal: Journal,
     /// By which our containers are known among those of others.
     instance: String,
@@ -85,6 +87,7 @@ impl Container {
         Ok(Self {
             findings: findings(&facts, &chosen),
             runtime: runtime.map(ToOwned::to_owned),
+            kernel: chosen.kernel,
             instance: journal.instance().map_err(failed)?,
             props: props::lay(&places.state).map_err(|source| BackendError::System {
                 action: "lay the guest out",

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::Path};
 
-use bulkhead_linux::identity::{Claim, translation};
+use bulkhead_linux::identity::{Claim, Opener, translation};
 use rustix::process::{getgid, getpid, getuid};
 
 /// The user and group that programs see themselves as.
@@ -71,15 +71,23 @@ impl Owner {
 
 /// Namespaces that translate owners of the host's files to the sandbox's user; one for each owner.
 #[derive(Default)]
-pub(crate) struct Translations(BTreeMap<(u32, u32), OwnedFd>);
+pub(crate) struct Translations {
+    opener: Opener,
+    made: BTreeMap<(u32, u32), OwnedFd>,
+}
 
 impl Translations {
+    /// None yet, for files that `opener` will open.
+    pub(crate) fn opened_by(opener: Opener) -> Self {
+        Self { opener, made: BTreeMap::new() }
+    }
+
     /// The one for files of `owner`.
     pub(crate) fn of(&mut self, owner: (u32, u32), outside: u32) -> io::Result<&OwnedFd> {
-        match self.0.entry(owner) {
+        match self.made.entry(owner) {
             std::collections::btree_map::Entry::Occupied(found) => Ok(found.into_mut()),
             std::collections::btree_map::Entry::Vacant(free) => {
-                Ok(free.insert(translation(owner, outside)?))
+                Ok(free.insert(translation(owner, outside, self.opener)?))
             }
         }
     }

@@ -72,10 +72,32 @@ fn lock_byte(file: &File, at: u32) -> io::Result<bool> {
     }
 }
 
-/// A user namespace in which `inside` is `outside`, for owners and groups, and nobody else exists.
+/// Who opens files through a mount whose owners are translated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Opener {
+    /// Those who the owners are translated to.
+    #[default]
+    Themselves,
+    /// Root, who gives what it makes to them afterwards, as the file server of gVisor does.
+    Root,
+}
+
+/// Whom files belong to for the moment until root has given them away.
+const NOBODY: [u32; 2] = [65534, 65533];
+
+/// A user namespace in which `inside` is `outside`, for owners and groups, and nobody else exists,
+/// but for root if it opens the files: that one is nobody inside.
 ///
 /// It serves to translate the owners of a mount; no process lives in it.
-pub fn translation(inside: (u32, u32), outside: u32) -> io::Result<OwnedFd> {
+pub fn translation(inside: (u32, u32), outside: u32, opener: Opener) -> io::Result<OwnedFd> {
+    let map = |inside: u32| {
+        let root = match opener {
+            Opener::Themselves => None,
+            Opener::Root => NOBODY.into_iter().find(|it| *it != inside),
+        };
+        let root = root.map(|nobody| format!("\n{nobody} 0 1")).unwrap_or_default();
+        format!("{inside} {outside} 1{root}")
+    };
     let parent = orphan::parent_to_be()?;
     let context: *const OwnedFd = &raw const parent;
     // SAFETY: `parent` outlives the child, which is waited for below; `pause` allocates nothing and
@@ -83,8 +105,8 @@ pub fn translation(inside: (u32, u32), outside: u32) -> io::Result<OwnedFd> {
     let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, pause, context) }?;
     let pid = child.pid.as_raw_nonzero();
     let written = (|| {
-        std::fs::write(format!("/proc/{pid}/uid_map"), format!("{} {outside} 1", inside.0))?;
-        std::fs::write(format!("/proc/{pid}/gid_map"), format!("{} {outside} 1", inside.1))?;
+        std::fs::write(format!("/proc/{pid}/uid_map"), map(inside.0))?;
+        std::fs::write(format!("/proc/{pid}/gid_map"), map(inside.1))?;
         File::open(format!("/proc/{pid}/ns/user"))
     })();
     rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL)?;

@@ -8,7 +8,7 @@ use rustix::process::{getgid, getuid};
 use tokio::time::timeout;
 
 use super::{
-    Container,
+    Container, Kernel,
     find::{Parts, look},
     image,
     journal::Entry,
@@ -23,7 +23,7 @@ use crate::{
     BackendError,
     guest::{Link, Unready},
     identity::{Identity, Owner, is_host_root},
-    workspace::stand_in::StandIns,
+    workspace::stand_in::{Material, StandIns},
 };
 
 /// How long a guest may take from its start until its walls stand.
@@ -87,7 +87,7 @@ impl Container {
             stage: stage.clone(),
         };
         let record = self.journal.write(&entry).map_err(built("record the container"))?;
-        let laid = StandIns::put(&self.places.state, id, &looked.protections)
+        let laid = StandIns::put(&self.places.state, id, &looked.protections, self.material())
             .map_err(built("keep protected names from being made"))
             .and_then(|(stand_ins, needless)| {
                 looked.protections.retain(|it| !needless.contains(&it.path));
@@ -104,6 +104,15 @@ impl Container {
                 record.close().map_err(built("take the record back"))?;
                 Err(error)
             }
+        }
+    }
+
+    /// What keeps absent names absent: gVisor and virtual machines open what they mount, and a
+    /// socket that nobody listens on cannot be opened.
+    fn material(&self) -> Material {
+        match self.kernel {
+            Kernel::Hosts => Material::Socket,
+            Kernel::UserSpace | Kernel::Own => Material::Directory,
         }
     }
 

@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bulkhead_linux::identity::Opener;
 use bulkhead_policy::Plan;
 use bulkhead_spec::{Access, escape_bytes};
 
 use super::{
-    Container,
+    Container, Kernel,
     lower::{Disk, Found, Image, Shown, User, private, whole},
     names::{self, Names},
     paths::Paths,
@@ -101,6 +102,7 @@ impl Container {
             image: parts.image.clone(),
             user: parts.user,
             runtime: self.runtime.clone(),
+            kernel: self.kernel,
             disk,
             shares,
             protections: parts.looked.protections.clone(),
@@ -141,7 +143,11 @@ impl Container {
             source,
             hint: None,
         };
-        let stage = Stage::lay(dir, parts.user.uid, whole(plan)).map_err(failed)?;
+        let opener = match self.kernel {
+            Kernel::Hosts => Opener::Themselves,
+            Kernel::UserSpace | Kernel::Own => Opener::Root,
+        };
+        let stage = Stage::lay(dir, (parts.user.uid, opener), whole(plan)).map_err(failed)?;
         let shares = stage.show(&parts.looked.shares)?;
         let names = parts.lay_names(plan, &stage.dir().join("names"))?;
         let disk = Disk::Laid { dir: stage.dir().to_owned() };

@@ -22,7 +22,7 @@ pub(super) use self::{
     disk::{Disk, Private, private, whole},
     mounts::{Mount, Reach},
 };
-use super::seccomp;
+use super::{Kernel, seccomp};
 use crate::{
     BackendError,
     workspace::{protect::Protection, share::Share},
@@ -42,6 +42,8 @@ pub(super) struct Found {
     pub(super) user: User,
     /// The runtime that was asked for.
     pub(super) runtime: Option<String>,
+    /// Whose kernel serves its programs.
+    pub(super) kernel: Kernel,
     pub(super) disk: Disk,
     /// What is shared, as the daemon reaches it; outer directories first.
     pub(super) shares: Vec<Shown>,
@@ -140,10 +142,18 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
         tmpfs,
         memory: memory.map(|it| it.0),
         cpu_millis: cpus.map(spec::Cpus::millis),
-        // One more for the guest, which is none of the program's.
-        processes: pids.map(|it| it.saturating_add(1)),
+        processes: pids.map(|it| it.saturating_add(overhead(found.kernel))),
         files,
     })
+}
+
+/// Processes and threads that the daemon counts and that are none of the program's: the guest, and
+/// what a runtime with a kernel of its own needs for itself.
+fn overhead(kernel: Kernel) -> u32 {
+    match kernel {
+        Kernel::Hosts => 1,
+        Kernel::UserSpace | Kernel::Own => 512,
+    }
 }
 
 /// The labels by which a sweep knows its own.

@@ -16,7 +16,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bulkhead_linux::mounts::{self, Attributes};
+use bulkhead_linux::{
+    identity::Opener,
+    mounts::{self, Attributes},
+};
 use bulkhead_spec::{Access, escape_bytes};
 use rustix::{
     fs::{CWD, FileType},
@@ -37,6 +40,8 @@ pub(super) struct Stage {
     dir: PathBuf,
     /// The sandbox's user and group.
     user: u32,
+    /// Who opens its files.
+    opener: Opener,
 }
 
 impl Stage {
@@ -46,9 +51,13 @@ impl Stage {
     }
 
     /// Mounts the tmpfs.
-    pub(super) fn lay(dir: &Path, user: u32, (bytes, inodes): (u64, u64)) -> io::Result<Self> {
+    pub(super) fn lay(
+        dir: &Path,
+        (user, opener): (u32, Opener),
+        (bytes, inodes): (u64, u64),
+    ) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
-        let stage = Self { dir: dir.to_owned(), user };
+        let stage = Self { dir: dir.to_owned(), user, opener };
         let options = format!("size={bytes},nr_inodes={inodes},mode=0711");
         let options = c_path(options.as_ref());
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
@@ -88,7 +97,7 @@ impl Stage {
 
     /// Mounts `shares` with their owners translated, and says where each is.
     pub(super) fn show(&self, shares: &[Share]) -> Result<Vec<Shown>, BackendError> {
-        let mut translations = Translations::default();
+        let mut translations = Translations::opened_by(self.opener);
         let mut shown = Vec::new();
         for (at, share) in shares.iter().enumerate() {
             let tree = self.translate(share, &mut translations)?;

@@ -16,7 +16,7 @@ use crate::{
     BackendError,
     guest::{Link, pair},
     identity::{self, Identity, Owner, is_host_root},
-    workspace::stand_in::StandIns,
+    workspace::stand_in::{Material, StandIns},
 };
 
 /// Builds the sandbox; the first program waits until its walls stand.
@@ -35,8 +35,9 @@ pub(super) fn create(
     let birth = Birth::begin(plan, owner.identity, cgroup.as_ref(), theirs)?;
 
     let mut survey = survey(plan)?;
-    let (stand_ins, needless) = StandIns::put(&native.state, id, &survey.protections)
-        .map_err(built("keep protected names from being made"))?;
+    let (stand_ins, needless) =
+        StandIns::put(&native.state, id, &survey.protections, Material::Socket)
+            .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
     let doors = doors::take(plan, &birth)?;
     let newborn = birth.finish(lower::rest(plan, &survey))?;

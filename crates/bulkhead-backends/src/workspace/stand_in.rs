@@ -25,8 +25,8 @@ use rustix::{
     io::Errno,
 };
 
-pub(crate) use self::kind::is_one;
 use self::kind::{First, is_ours, remove};
+pub(crate) use self::kind::{Material, is_one};
 use super::{
     protect::{How, Protection},
     share::path_of,
@@ -59,6 +59,7 @@ impl StandIns {
         state: &Path,
         id: &str,
         protections: &[Protection],
+        material: Material,
     ) -> io::Result<(Self, Vec<PathBuf>)> {
         let absent: Vec<&Protection> =
             protections.iter().filter(|it| it.how.is_absent()).collect();
@@ -73,7 +74,7 @@ impl StandIns {
         for dir in dirs {
             all.locks.push((dir.to_owned(), hold(dir)?));
         }
-        let mut first = First::default();
+        let mut first = First::of(material);
         for Protection { path, how } in absent {
             match first.put(path, *how) {
                 Ok(()) => all.paths.push(path.clone()),

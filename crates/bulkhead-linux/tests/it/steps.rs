@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use bulkhead_linux::identity::translation;
+use bulkhead_linux::identity::{Opener, translation};
 use bulkhead_linux::mounts::{Attributes, look, translated};
 use bulkhead_linux::steps::{Kind, Step};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -194,7 +194,7 @@ fn a_translated_share_belongs_to_its_owner_on_both_sides() {
     let here = path("", directory.path());
     let inode = look(&here).unwrap().inode;
     let (owner, outside) = ((4321, 8765), 0);
-    let made = translation(owner, outside);
+    let made = translation(owner, outside, Opener::Themselves);
     if !rustix::process::geteuid().is_root() {
         // Only root may name users that are not itself.
         assert_eq!(made.unwrap_err().raw_os_error(), Some(libc::EPERM));
@@ -222,7 +222,7 @@ fn a_translated_share_belongs_to_its_owner_on_both_sides() {
     assert_eq!((made.uid(), made.gid()), owner);
 
     let other = shared();
-    let made = translation(owner, outside).unwrap();
+    let made = translation(owner, outside, Opener::Themselves).unwrap();
     let swapped = translated(&path("", other.path()), inode, Attributes::ReadWrite, &made);
     assert_eq!(swapped.unwrap_err().raw_os_error(), Some(libc::ESTALE));
 }

@@ -177,7 +177,16 @@ impl Body {
             hard: Some(most),
         };
         let files = self.files.map(|it| limit("nofile", i64::from(it)));
-        std::iter::once(limit("core", 0)).chain(files).collect()
+        // As the guest sets them itself; some runtimes let only the daemon do it.
+        let always = [
+            limit("core", 0),
+            limit("memlock", 64 << 10),
+            limit("msgqueue", 0),
+            limit("nice", 0),
+            limit("rtprio", 0),
+            limit("sigpending", 4096),
+        ];
+        always.into_iter().chain(files).collect()
     }
 
     fn tmpfs(&self, it: &Tmpfs) -> (String, String) {

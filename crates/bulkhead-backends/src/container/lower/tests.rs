@@ -45,6 +45,7 @@ fn found() -> Found {
         image: Image { id: "sha256:12".to_owned(), volumes: vec![PathBuf::from("/data")] },
         user: User { uid: 1001, gid: 100, namespace: Users::Usual },
         runtime: None,
+        kernel: Kernel::Hosts,
         disk: Disk::Split,
         shares: vec![
             shown("/opt/tools", "/tools", Access::ReadOnly),
@@ -88,6 +89,7 @@ fn a_workspace_whose_owner_is_translated() {
         disk: Disk::Laid { dir: PathBuf::from("/run/bulkhead/stages/bh-1") },
         shares: shares.map(staged).collect(),
         runtime: Some("runsc".to_owned()),
+        kernel: Kernel::UserSpace,
         ..found()
     };
     let open = plan(|spec| {

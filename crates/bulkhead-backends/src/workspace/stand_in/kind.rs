@@ -35,18 +35,36 @@ fn absence(path: &Path) -> &'static [u8] {
     if path.ends_with("commondir") { b".\n" } else { b"" }
 }
 
+/// What stands in the place of something that git does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Material {
+    /// A socket, to which the next ones are links.
+    Socket,
+    /// An empty directory, for sandboxes of which some part opens what it mounts.
+    Directory,
+}
+
 /// The first stand-in of a run, to which the others are links.
-#[derive(Default)]
-pub(super) struct First(Option<PathBuf>);
+pub(super) struct First {
+    material: Material,
+    path: Option<PathBuf>,
+}
 
 impl First {
+    pub(super) fn of(material: Material) -> Self {
+        Self { material, path: None }
+    }
+
     /// Puts a stand-in at `path`, or finds one there.
     pub(super) fn put(&mut self, path: &Path, how: How) -> io::Result<()> {
         let put = match how {
             How::AbsentGit => dir(path),
             How::AbsentGitFile => git_file(path),
             How::Absent | How::Pin | How::Reopen | How::ReadOnly | How::Hidden => {
-                self.socket(path)
+                match self.material {
+                    Material::Socket => self.socket(path),
+                    Material::Directory => dir(path),
+                }
             }
         };
         match put {
@@ -62,7 +80,7 @@ impl First {
     }
 
     fn socket(&mut self, path: &Path) -> io::Result<()> {
-        if let Some(first) = &self.0 {
+        if let Some(first) = &self.path {
             match linkat(CWD, first, CWD, path, AtFlags::empty()) {
                 Ok(()) => return Ok(()),
                 Err(Errno::EXIST) => return Err(Errno::EXIST.into()),
@@ -76,7 +94,7 @@ impl First {
             Err(Errno::PERM | Errno::OPNOTSUPP) => return dir(path),
             Err(errno) => return Err(errno.into()),
         }
-        self.0 = Some(path.to_owned());
+        self.path = Some(path.to_owned());
         Ok(())
     }
 }
