@@ -10,6 +10,8 @@ use std::net::{TcpListener, UdpSocket};
 pub struct Doors {
     /// For programs that know of a proxy, at `127.0.0.1` and [`bulkhead_policy::PROXY_PORT`].
     pub proxy: TcpListener,
+    /// The same for those that speak SOCKS, at [`bulkhead_policy::SOCKS_PORT`].
+    pub socks: TcpListener,
     /// For programs that do not: one for each port, at every address. What a program wanted to
     /// reach is the local address of its connection.
     pub streams: Vec<TcpListener>,

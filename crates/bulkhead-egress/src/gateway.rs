@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     net::SocketAddr,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread::{self, JoinHandle},
 };
 
@@ -31,8 +31,8 @@ use crate::{
 pub struct Gateway {
     room: Arc<Room>,
     runtime: Handle,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    stop: Mutex<Option<oneshot::Sender<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Why a gateway did not start.
@@ -70,7 +70,20 @@ impl Gateway {
                 drop(tasks);
                 runtime.shutdown_background();
             })?;
-        Ok(Self { room, runtime: handle, stop: Some(stop), thread: Some(thread) })
+        Ok(Self {
+            room,
+            runtime: handle,
+            stop: Mutex::new(Some(stop)),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Serves `entrances` besides those that it has: for a sandbox that must know the gateway's
+    /// certificate and placeholders before its sockets can be made.
+    pub fn open(&self, entrances: Entrances) -> io::Result<()> {
+        let _entered = self.runtime.enter();
+        entrances.open(&self.room)?.detach_all();
+        Ok(())
     }
 
     /// Serves a connection to `wanted` that came by another way than an entrance, such as a
@@ -117,14 +130,17 @@ impl Gateway {
     }
 
     /// Shuts every entrance, ends every connection, and says what has passed.
-    pub fn shutdown(mut self) -> EgressUsage {
+    ///
+    /// Whoever comes second finds it shut.
+    pub fn shutdown(&self) -> EgressUsage {
         self.end();
         self.usage()
     }
 
-    fn end(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
+    fn end(&self) {
+        drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
             // It can only have panicked, and then everything of it is gone as well.
             drop(thread.join());
         }

@@ -3,13 +3,16 @@
 use std::{sync::Arc, time::Instant};
 
 use bulkhead_backends::{Backend, Sandbox};
-use bulkhead_policy::{ExecPlan, Plan, Policy, Settled};
-use bulkhead_spec::{Event, Exec, Guarantees, ImageFacts, Outcome, Root, Spec, escape_bytes};
+use bulkhead_policy::{ExecPlan, Guide, Plan, Policy, Settled};
+use bulkhead_spec::{
+    EgressUsage, Event, Exec, Guarantees, ImageFacts, Outcome, Root, Spec, escape_bytes,
+};
 
 use crate::{
-    Console, Ledger, RunError,
+    Console, Ledger, Outside, RunError,
     place::place,
     supervise::{Ended, Extent, Running, is_limit, supervise},
+    way_out::WayOut,
 };
 
 /// Everything needed to run programs; built once at start, shared by every front door.
@@ -20,6 +23,8 @@ pub struct Engine {
     pub backends: Vec<Box<dyn Backend>>,
     /// Where it is written down.
     pub ledger: Arc<dyn Ledger>,
+    /// What the host adds to the way out of sandboxes.
+    pub outside: Outside,
 }
 
 /// A run that was decided and has its place, and is not begun.
@@ -36,6 +41,14 @@ pub struct Placed<'a> {
     pub upheld: Guarantees,
     /// Promises that defaults asked for and that this backend cannot keep here.
     pub missing: Guarantees,
+}
+
+/// A sandbox that stands, and its way out.
+pub(crate) struct Built {
+    pub(crate) sandbox: Box<dyn Sandbox>,
+    pub(crate) way_out: Option<WayOut>,
+    /// What its programs must know.
+    pub(crate) guide: Option<Guide>,
 }
 
 /// A room that was decided and has its place.
@@ -124,6 +137,26 @@ impl Engine {
         }
     }
 
+    /// Builds the sandbox of `plan` and opens its way out, if it has one.
+    pub(crate) async fn build(
+        &self,
+        id: &str,
+        plan: &Plan,
+        backend: &dyn Backend,
+    ) -> Result<Built, RunError> {
+        let Some(way_out) = WayOut::prepare(id, plan, &self.outside, &self.ledger)? else {
+            let sandbox = backend.create(id, plan).await?;
+            return Ok(Built { sandbox, way_out: None, guide: None });
+        };
+        let guide = way_out.guide();
+        let sandbox = backend.create(id, &plan.clone().guided(&guide)).await?;
+        // One that has no doors has failed, and its first program is told why.
+        if let Some(doors) = sandbox.take_doors() {
+            way_out.serve(doors)?;
+        }
+        Ok(Built { sandbox, way_out: Some(way_out), guide: Some(guide) })
+    }
+
     /// Builds the sandbox of `placed`, runs its program to the end and removes the sandbox again.
     ///
     /// # Cancellation
@@ -135,11 +168,12 @@ impl Engine {
     ) -> Result<Outcome, RunError> {
         let Placed { id, plan, backend, upheld, missing, .. } = placed;
         let started = Instant::now();
-        let sandbox = backend.create(id, plan).await?;
+        let Built { sandbox, way_out, guide } = self.build(id, plan, *backend).await?;
         self.ledger.record(id, &Event::Created)?;
-        let ended = self.attend(&*sandbox, placed, console).await;
+        let ended = self.attend(&*sandbox, placed, guide.as_ref(), console).await;
         let usage = sandbox.usage();
         sandbox.destroy().await?;
+        let egress = way_out.map(WayOut::end);
         let ended = match ended {
             Ok(ended) => ended,
             Err(error) => {
@@ -162,6 +196,8 @@ impl Engine {
             backend: backend.name(),
             image: plan.image().cloned(),
             usage,
+            denied_hosts: egress.as_ref().map(EgressUsage::denied_hosts).unwrap_or_default(),
+            egress,
             upheld: upheld.clone(),
             missing: missing.clone(),
             stdout,
@@ -174,8 +210,11 @@ impl Engine {
         &self,
         sandbox: &dyn Sandbox,
         Placed { id, plan, exec, .. }: &Placed<'_>,
+        guide: Option<&Guide>,
         console: Console,
     ) -> Result<Ended, RunError> {
+        let guided = guide.map(|guide| exec.clone().guided(guide));
+        let exec = guided.as_ref().unwrap_or(exec);
         let process = sandbox.exec_last(exec).await?;
         self.ledger.record(id, &Event::Started)?;
         let running = Running { sandbox, process, plan, exec, extent: Extent::Sandbox };

@@ -32,6 +32,17 @@ pub enum RunError {
     /// The room was destroyed.
     #[error("the room is gone")]
     Gone,
+    /// A secret that was promised to the sandbox has no value.
+    #[error("the secret `{name}` has no value: {why}")]
+    Secret {
+        /// The variable that was to stand for it.
+        name: String,
+        /// Why.
+        why: String,
+    },
+    /// The way out could not be opened.
+    #[error(transparent)]
+    WayOut(#[from] bulkhead_egress::StartFailed),
     /// What happens could not be recorded, so nothing may happen.
     #[error("could not write the record of this run to `{path}`")]
     Ledger {
@@ -64,12 +75,12 @@ impl RunError {
     /// Whose turn it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Denied(_) | Self::Room { .. } => ErrorKind::Denied,
+            Self::Denied(_) | Self::Room { .. } | Self::Secret { .. } => ErrorKind::Denied,
             Self::Unplaced { .. } => ErrorKind::Unavailable,
             Self::Backend(BackendError::NotFound { .. }) => ErrorKind::NotFound,
             Self::Backend(BackendError::NotExecutable { .. }) => ErrorKind::NotExecutable,
             Self::Gone => ErrorKind::Gone,
-            Self::Backend(_) | Self::Ledger { .. } => ErrorKind::Internal,
+            Self::Backend(_) | Self::WayOut(_) | Self::Ledger { .. } => ErrorKind::Internal,
         }
     }
 
@@ -78,7 +89,14 @@ impl RunError {
         match self {
             Self::Backend(error) => error.hint(),
             Self::Unplaced { .. } => Some("type: bulkhead doctor"),
-            Self::Denied(_) | Self::Room { .. } | Self::Gone | Self::Ledger { .. } => None,
+            Self::Secret { .. } => {
+                Some("name another place for it: --secret NAME=file:PATH@HOST")
+            }
+            Self::Denied(_)
+            | Self::Room { .. }
+            | Self::Gone
+            | Self::WayOut(_)
+            | Self::Ledger { .. } => None,
         }
     }
 

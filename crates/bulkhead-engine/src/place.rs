@@ -2,7 +2,7 @@
 
 use bulkhead_backends::{Backend, Finding, State};
 use bulkhead_policy::{Plan, Settled};
-use bulkhead_spec::{Guarantee, Guarantees};
+use bulkhead_spec::{Guarantee, Guarantees, Network};
 
 use crate::RunError;
 
@@ -18,7 +18,10 @@ pub(crate) fn place<'a>(
         let findings = backend.findings();
         let upheld = upheld_by(&findings);
         match plan.clone().settle(&upheld) {
-            Ok(settled) => return Ok((backend.as_ref(), settled, upheld)),
+            Ok(settled) => {
+                let upheld = in_force(plan.network(), &upheld);
+                return Ok((backend.as_ref(), settled, upheld));
+            }
             Err(lacking) => {
                 let because = reasons(backend.name(), &lacking, &findings);
                 let count = lacking.iter().count();
@@ -40,6 +43,18 @@ pub fn upheld_by(findings: &[Finding]) -> Guarantees {
     let upheld = |it: &&Finding| matches!(it.state, State::Upheld { .. });
     let backend = findings.iter().filter(upheld).map(|it| it.guarantee);
     backend.chain([Guarantee::OutputBounded]).collect()
+}
+
+/// Those of the promises that hold with this network: one that was asked to be open is.
+fn in_force(network: Network, upheld: &Guarantees) -> Guarantees {
+    let holds = |it: &Guarantee| match network {
+        Network::None => true,
+        Network::Proxy | Network::Observe => *it != Guarantee::NoNetwork,
+        Network::Open => {
+            !matches!(it, Guarantee::NoNetwork | Guarantee::EgressOnlyThroughProxy)
+        }
+    };
+    upheld.iter().filter(holds).collect()
 }
 
 fn reasons(backend: &str, lacking: &Guarantees, findings: &[Finding]) -> Vec<String> {

@@ -17,7 +17,7 @@ use std::{
 
 use bulkhead_backends::{Process, Sandbox};
 use bulkhead_policy::{ExecPlan, Plan};
-use bulkhead_spec::{Bytes, Event, Exec, Guarantees, Stdin, Usage, escape_bytes};
+use bulkhead_spec::{Bytes, EgressUsage, Event, Exec, Guarantees, Stdin, Usage, escape_bytes};
 use tokio::{
     sync::{OwnedRwLockReadGuard, RwLock},
     task::JoinSet,
@@ -35,6 +35,7 @@ use crate::{
     Engine, Ledger, RunError,
     pump::Ends,
     supervise::{Extent, Running, supervise},
+    way_out::WayOut,
 };
 
 /// How much is kept of what one program says.
@@ -55,6 +56,7 @@ pub struct Room {
     missing: Guarantees,
     /// Held for reading by whoever uses it; the one who destroys it takes it for good.
     sandbox: Arc<RwLock<Held>>,
+    way_out: Mutex<Option<WayOut>>,
     programs: Mutex<BTreeMap<u32, Arc<Program>>>,
     running: Mutex<JoinSet<()>>,
     next: AtomicU32,
@@ -71,15 +73,20 @@ impl Engine {
         let workspace = spec.workspace.as_ref().map(|it| it.dir.to_string());
         self.ledger.record(id, &Event::Asked { argv: Vec::new(), workspace })?;
         let placed = self.settle(id, spec).await?;
-        let sandbox = placed.backend.create(id, &placed.plan).await?;
+        let built = self.build(id, &placed.plan, placed.backend).await?;
+        let plan = match &built.guide {
+            Some(guide) => placed.plan.guided(guide),
+            None => placed.plan,
+        };
         self.ledger.record(id, &Event::Created)?;
         Ok(Room {
             id: id.to_owned(),
-            plan: Arc::new(placed.plan),
+            plan: Arc::new(plan),
             backend: placed.backend.name(),
             upheld: placed.upheld,
             missing: placed.missing,
-            sandbox: Arc::new(RwLock::new(Some(sandbox))),
+            sandbox: Arc::new(RwLock::new(Some(built.sandbox))),
+            way_out: Mutex::new(built.way_out),
             programs: Mutex::default(),
             running: Mutex::default(),
             next: AtomicU32::new(1),
@@ -172,6 +179,11 @@ impl Room {
         Ok(usage)
     }
 
+    /// What has passed through its way out until now, if it has one.
+    pub fn egress(&self) -> Option<EgressUsage> {
+        locked(&self.way_out).as_ref().map(WayOut::usage)
+    }
+
     /// The sandbox itself, for what only it can do. While it is held, the room cannot end.
     pub async fn sandbox(&self) -> Result<OwnedRwLockReadGuard<Held, dyn Sandbox>, RunError> {
         let guard = Arc::clone(&self.sandbox).read_owned().await;
@@ -183,6 +195,7 @@ impl Room {
         locked(&self.running).abort_all();
         let Some(sandbox) = self.sandbox.write().await.take() else { return Ok(()) };
         sandbox.destroy().await?;
+        drop(locked(&self.way_out).take().map(WayOut::end));
         self.ledger.record(&self.id, &Event::Destroyed)
     }
 

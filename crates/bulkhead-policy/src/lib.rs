@@ -28,4 +28,4 @@ pub use plan::{ExecPlan, Plan, Settled};
 pub use policy::Policy;
 pub use resolve::resolve;
 pub use triggers::{GIT_TRIGGERS, HOME_TRIGGERS, WORKSPACE_TRIGGERS, holds_secrets};
-pub use way_out::{Guide, NAMES_PORT, NOTES_DIR, PROXY_PORT, Trust};
+pub use way_out::{Guide, NAMES_PORT, NOTES_DIR, PROXY_PORT, SOCKS_PORT, Trust};

@@ -13,7 +13,8 @@ use bulkhead_spec::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Denial, EgressPlan, NAMES_PORT, PROXY_PORT, admit::check_variables, resolve::guarantees_of,
+    Denial, EgressPlan, NAMES_PORT, PROXY_PORT, SOCKS_PORT, admit::check_variables,
+    resolve::guarantees_of,
 };
 
 /// A sandbox that may be built, in full detail.
@@ -146,7 +147,7 @@ impl Plan {
     /// The ports at which the gateway meets programs that know of no proxy. Those of the web are
     /// always among them, so that whoever is refused is told why.
     pub fn ports(&self) -> BTreeSet<u16> {
-        let taken = |port: &u16| matches!(*port, PROXY_PORT | NAMES_PORT);
+        let taken = |port: &u16| matches!(*port, PROXY_PORT | SOCKS_PORT | NAMES_PORT);
         let mut ports = self.egress.rules().ports();
         ports.extend([80, 443]);
         ports.retain(|port| !taken(port));

@@ -7,6 +7,9 @@ use crate::{ExecPlan, Plan};
 /// The port of the proxy, at `127.0.0.1`, for programs that are told of it by variables.
 pub const PROXY_PORT: u16 = 3128;
 
+/// The port of the same proxy for programs that speak SOCKS.
+pub const SOCKS_PORT: u16 = 1080;
+
 /// The port at which names are asked for, at every address.
 pub const NAMES_PORT: u16 = 53;
 

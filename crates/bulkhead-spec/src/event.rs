@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Digest, Ending, Guarantees, Usage};
+use crate::{Digest, EgressEvent, Ending, Guarantees, Usage};
 
 /// One thing that happened, in the order of a sandbox's life.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,6 +43,8 @@ pub enum Event {
     Created,
     /// The program runs.
     Started,
+    /// Something happened on the way out.
+    Egress(EgressEvent),
     /// A limit ended the program.
     LimitReached {
         /// How.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Bytes, Guarantees, ImageFacts, Span};
+use crate::{Bytes, EgressUsage, Guarantees, ImageFacts, Span};
 
 /// What came of an exec.
 ///
@@ -23,6 +23,12 @@ pub struct Outcome {
     pub image: Option<ImageFacts>,
     /// What it used.
     pub usage: Usage,
+    /// What passed through its way out, if it had one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub egress: Option<EgressUsage>,
+    /// The hosts that it wanted to reach and may not, as `host:port`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied_hosts: Vec<String>,
     /// The promises that held throughout.
     pub upheld: Guarantees,
     /// Promises that defaults asked for and that this host could not keep.

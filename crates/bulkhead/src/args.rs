@@ -1,6 +1,7 @@
 //! The command line: parsed here, understood elsewhere.
 
 pub(crate) mod image;
+pub(crate) mod net;
 pub(crate) mod rooms;
 pub(crate) mod run;
 

@@ -25,6 +25,10 @@ pub(crate) enum Code {
     Daemon,
     /// The daemon has no such runtime.
     Runtime,
+    /// A secret has no value.
+    Secret,
+    /// The way out could not be opened.
+    WayOut,
     /// The program is not there.
     NotFound,
     /// The program cannot be run.
@@ -59,6 +63,8 @@ impl Code {
         Self::Unplaced,
         Self::Daemon,
         Self::Runtime,
+        Self::Secret,
+        Self::WayOut,
         Self::NotFound,
         Self::NotExecutable,
         Self::WorkDir,
@@ -84,6 +90,8 @@ impl Code {
             Self::Unplaced => "BH-E021",
             Self::Daemon => "BH-E022",
             Self::Runtime => "BH-E023",
+            Self::Secret => "BH-E024",
+            Self::WayOut => "BH-E025",
             Self::NotFound => "BH-E030",
             Self::NotExecutable => "BH-E031",
             Self::WorkDir => "BH-E032",
@@ -110,6 +118,8 @@ impl Code {
             Self::Unplaced => include_str!("codes/BH-E021.md"),
             Self::Daemon => include_str!("codes/BH-E022.md"),
             Self::Runtime => include_str!("codes/BH-E023.md"),
+            Self::Secret => include_str!("codes/BH-E024.md"),
+            Self::WayOut => include_str!("codes/BH-E025.md"),
             Self::NotFound => include_str!("codes/BH-E030.md"),
             Self::NotExecutable => include_str!("codes/BH-E031.md"),
             Self::WorkDir => include_str!("codes/BH-E032.md"),

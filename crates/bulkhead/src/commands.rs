@@ -3,6 +3,7 @@
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod egress;
 mod endings;
 mod examined;
 pub(crate) mod explain;

@@ -20,6 +20,7 @@ mod project;
 mod schema;
 mod suggest;
 mod trust;
+mod way_out;
 mod widening;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ pub(crate) use project::{FILE as PROJECT_FILE, Project, find as find_project};
 pub(crate) use schema::schema;
 pub(crate) use suggest::nearest;
 pub(crate) use trust::{Digest, Revoked, TrustStore};
+pub(crate) use way_out::Said;
 
 /// Everything that was configured, but for flags.
 pub(crate) struct Config {
@@ -141,6 +143,7 @@ impl Config {
             ceiling: ceiling.limits,
             defaults,
             network: ceiling.network.unwrap_or(Network::Open),
+            egress: ceiling.egress,
             mountable: ceiling.mounts,
             ..Policy::default()
         }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bulkhead_backends::{Backend, Places};
-use bulkhead_engine::{Engine, JsonLines, Ledger, RunError};
+use bulkhead_engine::{Engine, JsonLines, Ledger, Outside, RunError};
 use bulkhead_linux::inherited;
 use bulkhead_policy::Policy;
 use bulkhead_spec::Event;
@@ -16,8 +16,11 @@ use tokio::runtime::Runtime;
 
 use crate::{
     codes::Code,
+    commands::egress,
     config::{ConfigError, Environment, Paths, shown},
     failure::Failure,
+    outside,
+    printer::Printer,
 };
 
 pub(crate) use offer::{Wanted, native, offer};
@@ -50,20 +53,22 @@ pub(crate) fn recording(
     policy: Policy,
     backends: Vec<Box<dyn Backend>>,
     paths: &Paths,
-    copy: Option<JsonLines>,
+    environment: &Environment,
+    listeners: Listeners,
 ) -> Result<Engine, Failure> {
     let events = paths.events().ok_or(ConfigError::Homeless)?;
     let own = JsonLines::open(&events).map_err(|error| Failure::of_run(&error))?;
-    let ledger: Arc<dyn Ledger> = match copy {
-        None => Arc::new(own),
-        Some(copy) => Arc::new(Twice { own, copy }),
+    let ledger: Arc<dyn Ledger> = match listeners {
+        Listeners { copy: None, printer: None } => Arc::new(own),
+        Listeners { copy, printer } => Arc::new(Heard { own, copy, printer }),
     };
-    Ok(Engine { policy, backends, ledger })
+    let outside = outside::of(environment, paths)?;
+    Ok(Engine { policy, backends, ledger, outside })
 }
 
 /// An engine that only answers questions.
 pub(crate) fn silent(policy: Policy, backends: Vec<Box<dyn Backend>>) -> Engine {
-    Engine { policy, backends, ledger: Arc::new(Nowhere) }
+    Engine { policy, backends, ledger: Arc::new(Nowhere), outside: Outside::default() }
 }
 
 /// Where a copy of the events goes: `FILE` or `fd:N`.
@@ -87,16 +92,29 @@ pub(crate) fn copy_to(text: &Path) -> Result<JsonLines, Failure> {
     JsonLines::open(text).map_err(|error| Failure::of_run(&error))
 }
 
-/// The record, and a copy of it.
-struct Twice {
-    own: JsonLines,
-    copy: JsonLines,
+/// Who hears of events besides the record.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    /// A copy of the record.
+    pub(crate) copy: Option<JsonLines>,
+    /// Who tells the user at once what was refused.
+    pub(crate) printer: Option<Printer>,
 }
 
-impl Ledger for Twice {
+/// The record, and others who hear of it.
+struct Heard {
+    own: JsonLines,
+    copy: Option<JsonLines>,
+    printer: Option<Printer>,
+}
+
+impl Ledger for Heard {
     fn record(&self, sandbox: &str, event: &Event) -> Result<(), RunError> {
         self.own.record(sandbox, event)?;
-        self.copy.record(sandbox, event)
+        if let (Some(printer), Event::Egress(event)) = (&self.printer, event) {
+            egress::tell(event, printer);
+        }
+        self.copy.as_ref().map_or(Ok(()), |copy| copy.record(sandbox, event))
     }
 }
 

@@ -63,6 +63,8 @@ impl Failure {
             }
             RunError::Backend(backend) => Self::backend(backend),
             RunError::Gone | RunError::Room { .. } => Self::from_error(Code::Room, error),
+            RunError::Secret { .. } => Self::from_error(Code::Secret, error),
+            RunError::WayOut(_) => Self::from_error(Code::WayOut, error),
             RunError::Ledger { .. } => Self::from_error(Code::Record, error).hint(
                 "look at the space and the permissions there; BULKHEAD_HOME names another place",
             ),

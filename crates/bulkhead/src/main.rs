@@ -8,6 +8,7 @@ mod console;
 mod engine;
 mod failure;
 mod gitconfig;
+mod outside;
 mod printer;
 mod report;
 mod share;

@@ -17,8 +17,8 @@ use std::{
 
 use bulkhead_policy::Policy;
 use bulkhead_spec::{
-    Access, Exec, GuestPath, HostPath, Limits, Mount, Network, Root, Spec, Stdin, Syscalls,
-    Terminal, Walls, Workspace, escape_bytes,
+    Access, Egress, Exec, GuestPath, HostPath, Limits, Mount, Network, Root, Spec, Stdin,
+    Syscalls, Terminal, Walls, Workspace, escape_bytes,
 };
 
 pub(crate) use self::env::named as variables;
@@ -129,6 +129,7 @@ impl Asked<'_> {
         mounts.splice(0..0, own);
         let exec = self.exec()?;
         let policy = self.config.policy(self.defaults());
+        let network = self.config.layer.network.unwrap_or_default();
         let spec = Spec {
             root,
             workspace: self.workspace.clone(),
@@ -137,8 +138,8 @@ impl Asked<'_> {
             home,
             home_files: self.home_files(),
             limits: self.limits(),
-            network: self.config.layer.network.unwrap_or_default(),
-            egress: bulkhead_spec::Egress::default(),
+            network,
+            egress: self.egress(network),
             env: env.variables,
             fallback_env: BTreeMap::new(),
             syscalls: self.syscalls(),
@@ -147,13 +148,16 @@ impl Asked<'_> {
         };
         let Config { environment, paths, layer, mut warnings, .. } = self.config;
         warnings.extend(env.warnings);
-        if spec.network == Network::Open && walls == Walls::Up {
-            warnings.push(
-                "the network is open: the program can talk to anything that this host can"
-                    .to_owned(),
-            );
-        }
+        warnings.extend(openness(spec.network, walls));
         Ok(Wish { spec, exec, policy, choice, paths, environment, layer, warnings, details })
+    }
+
+    /// What is asked of the gateway, where there is one.
+    fn egress(&self, network: Network) -> Egress {
+        match network {
+            Network::Proxy | Network::Observe => self.config.layer.way_out.asked(),
+            Network::None | Network::Open => Egress::default(),
+        }
     }
 
     fn root(&self) -> Result<Root, Failure> {
@@ -312,4 +316,18 @@ impl Asked<'_> {
     fn syscalls(&self) -> Syscalls {
         if self.ask.walls.debug_syscalls { Syscalls::Debug } else { Syscalls::Standard }
     }
+}
+
+/// What somebody who opens the network should know.
+fn openness(network: Network, walls: Walls) -> Option<String> {
+    let text = match (network, walls) {
+        (Network::Open, Walls::Up) => {
+            "the network is open: the program can talk to anything that this host can"
+        }
+        (Network::Observe, _) => {
+            "observing: the program can reach every public host, and what it reaches is written down"
+        }
+        (Network::Open | Network::None | Network::Proxy, _) => return None,
+    };
+    Some(text.to_owned())
 }

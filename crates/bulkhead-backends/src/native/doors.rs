@@ -3,17 +3,18 @@
 use std::os::fd::OwnedFd;
 
 use bulkhead_linux::doors::{At, Carries, Door};
-use bulkhead_policy::{NAMES_PORT, PROXY_PORT, Plan};
+use bulkhead_policy::{NAMES_PORT, PROXY_PORT, Plan, SOCKS_PORT};
 use bulkhead_spec::Network;
 
 use super::birth::Birth;
 use crate::{BackendError, Doors};
 
-/// The doors for `plan`: proxy, names, names by stream, then a door for each port.
+/// The doors for `plan`: both proxies, names, names by stream, then a door for each port.
 pub(super) fn wanted(plan: &Plan) -> Vec<Door> {
     let everywhere = |port| Door { carries: Carries::Streams, at: At::Everywhere, port };
     let first = [
         Door { carries: Carries::Streams, at: At::Loopback, port: PROXY_PORT },
+        Door { carries: Carries::Streams, at: At::Loopback, port: SOCKS_PORT },
         Door { carries: Carries::Datagrams, at: At::Everywhere, port: NAMES_PORT },
         everywhere(NAMES_PORT),
     ];
@@ -33,6 +34,7 @@ fn sorted(sockets: Vec<OwnedFd>) -> Option<Doors> {
     let mut sockets = sockets.into_iter();
     Some(Doors {
         proxy: sockets.next()?.into(),
+        socks: sockets.next()?.into(),
         names: sockets.next()?.into(),
         names_by_stream: sockets.next()?.into(),
         streams: sockets.map(Into::into).collect(),

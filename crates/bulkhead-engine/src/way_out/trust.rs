@@ -91,10 +91,15 @@ mod tests {
 
     #[test]
     fn what_is_in_a_bundle_is_in_the_keystore() {
-        let bundle = format!("{BEGIN}\nAQID\nBAU=\n{END}\ntext\n{BEGIN}\n!\n{END}\n{BEGIN}\n/+8=\n{END}");
+        let bundle = format!(
+            "{BEGIN}\nAQID\nBAU=\n{END}\ntext\n{BEGIN}\n!\n{END}\n{BEGIN}\n/+8=\n{END}"
+        );
         let read: Vec<_> = certificates(&bundle).collect();
         assert_eq!(read, [vec![1, 2, 3, 4, 5], vec![0xff, 0xef]]);
         let store = keystore(&bundle);
-        assert_eq!(store.get(..12), Some(&[0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2, 0, 0, 0, 2][..]));
+        assert_eq!(
+            store.get(..12),
+            Some(&[0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2, 0, 0, 0, 2][..])
+        );
     }
 }

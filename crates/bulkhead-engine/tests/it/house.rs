@@ -10,7 +10,7 @@ use std::{
 };
 
 use bulkhead_backends::{Backend, Native, Places};
-use bulkhead_engine::{Console, Control, Engine, JsonLines, RunError};
+use bulkhead_engine::{Console, Control, Engine, JsonLines, Outside, RunError};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Guarantee, Outcome, Stdin};
 use tempfile::TempDir;
@@ -49,7 +49,7 @@ pub(crate) fn native(dir: &Path) -> Box<dyn Backend> {
 /// An engine that builds with `backends` and records below `dir`.
 pub(crate) fn engine(dir: &Path, policy: Policy, backends: Vec<Box<dyn Backend>>) -> Engine {
     let ledger = JsonLines::open(&dir.join("ledger")).unwrap();
-    Engine { policy, backends, ledger: Arc::new(ledger) }
+    Engine { policy, backends, ledger: Arc::new(ledger), outside: Outside::default() }
 }
 
 /// A name that no other sandbox of this host has.

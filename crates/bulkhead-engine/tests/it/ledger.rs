@@ -18,9 +18,13 @@ async fn recorded(ask: Ask) -> String {
     match house.run(ask).await {
         Ok(_) | Err(RunError::Denied(_) | RunError::Unplaced { .. } | RunError::Backend(_)) => {
         }
-        Err(error @ (RunError::Gone | RunError::Room { .. } | RunError::Ledger { .. })) => {
-            panic!("{error}")
-        }
+        Err(
+            error @ (RunError::Gone
+            | RunError::Room { .. }
+            | RunError::Secret { .. }
+            | RunError::WayOut(_)
+            | RunError::Ledger { .. }),
+        ) => panic!("{error}"),
     }
     house.ledger()
 }
@@ -95,6 +99,7 @@ async fn what_cannot_be_recorded_for_want_of_space_is_not_run() {
         policy: Policy::default(),
         backends: vec![native(dir)],
         ledger: Arc::new(JsonLines::open(full).unwrap()),
+        outside: bulkhead_engine::Outside::default(),
     });
     let error = is_refused(&house).await;
     assert_eq!(error.to_string(), "could not write the record of this run to `/dev/full`");
@@ -140,6 +145,7 @@ async fn a_record_that_fails_midway_leaves_nothing_behind() {
             policy: Policy::default(),
             backends: vec![native(dir)],
             ledger: Arc::new(Failing { left: Mutex::new(events) }),
+            outside: bulkhead_engine::Outside::default(),
         });
         let work = house.workspace();
         let before = listing(&work);

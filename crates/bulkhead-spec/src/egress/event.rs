@@ -103,6 +103,13 @@ pub struct EgressUsage {
     pub budgets: Vec<Spent>,
 }
 
+impl EgressUsage {
+    /// The hosts that were refused, as `host:port`.
+    pub fn denied_hosts(&self) -> Vec<String> {
+        self.denied.iter().map(|it| format!("{}:{}", it.host, it.port)).collect()
+    }
+}
+
 /// What passed to and from one host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostUsage {

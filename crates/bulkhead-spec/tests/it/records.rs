@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use bulkhead_spec::{
-    Bytes, Digest, Ending, Event, Guarantee, Guarantees, ImageFacts, Outcome, Span, Stream,
-    Usage,
+    Bytes, DeniedHost, Digest, EgressEvent, EgressUsage, Ending, Event, Guarantee, Guarantees,
+    ImageFacts, Outcome, Span, Stream, Usage,
 };
 
 fn pretty(value: &impl serde::Serialize) -> String {
@@ -62,7 +62,19 @@ fn image() -> ImageFacts {
     }
 }
 
-fn events() -> [Event; 11] {
+fn denied() -> DeniedHost {
+    DeniedHost {
+        host: "evil.example.com".to_owned(),
+        port: 443,
+        reason: "no rule".to_owned(),
+        rule: None,
+        origin: None,
+        allow_with: Some("evil.example.com".to_owned()),
+        times: 2,
+    }
+}
+
+fn events() -> [Event; 12] {
     let some: Guarantees =
         [Guarantee::NoNetwork, Guarantee::MemoryBounded].into_iter().collect();
     let ending = Ending::TimedOut { limit: Span(Duration::from_secs(90)) };
@@ -81,6 +93,7 @@ fn events() -> [Event; 11] {
         Event::Ended { ending, usage: usage() },
         Event::Destroyed,
         Event::Swept { what: "the cgroup bulkhead-1".to_owned() },
+        Event::Egress(EgressEvent::Denied(denied())),
     ]
 }
 
@@ -98,6 +111,7 @@ fn event_place(event: &Event) -> usize {
         Event::Ended { .. } => 8,
         Event::Destroyed => 9,
         Event::Swept { .. } => 10,
+        Event::Egress(_) => 11,
     }
 }
 
@@ -109,6 +123,8 @@ fn an_outcome_is_reported_without_what_was_printed() {
         backend: "native",
         image: Some(image()),
         usage: usage(),
+        denied_hosts: vec!["evil.example.com:443".to_owned()],
+        egress: Some(EgressUsage { denied: vec![denied()], ..EgressUsage::default() }),
         upheld: [Guarantee::NoNetwork, Guarantee::NothingSurvives].into_iter().collect(),
         missing: [Guarantee::DiskBounded].into_iter().collect(),
         stdout: Stream {

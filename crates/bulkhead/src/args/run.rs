@@ -7,11 +7,11 @@ use std::{
 };
 
 use bulkhead_policy::{HOME_TRIGGERS, WORKSPACE_TRIGGERS};
-use bulkhead_spec::{Bytes, Cpus, Guarantee, GuestPath, Network, Span, UnknownGuarantee};
+use bulkhead_spec::{Bytes, Cpus, Guarantee, GuestPath, Span, UnknownGuarantee};
 use clap::Args as ClapArgs;
 
-use super::FromArgs;
-use crate::config::{Choice, Deadline, RuntimeName, network};
+use super::{FromArgs, net::NetArgs};
+use crate::config::{Choice, Deadline, RuntimeName};
 
 /// `run`
 #[derive(Debug, ClapArgs)]
@@ -58,6 +58,9 @@ pub(crate) struct Ask {
     /// Ceilings.
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// What may leave.
+    #[command(flatten)]
+    pub(crate) net: NetArgs,
     /// The walls.
     #[command(flatten)]
     pub(crate) walls: WallArgs,
@@ -169,9 +172,6 @@ pub(crate) struct LimitArgs {
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Walls")]
 pub(crate) struct WallArgs {
-    /// What the sandbox may talk to: none or open
-    #[arg(long, visible_alias = "network", value_name = "NETWORK", value_parser = network)]
-    pub(crate) net: Option<Network>,
     /// Who builds the sandbox: auto, native, docker, podman or none
     #[arg(long, visible_alias = "sandbox", value_name = "BACKEND")]
     pub(crate) backend: Option<Choice>,

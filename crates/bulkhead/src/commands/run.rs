@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::{
     args::run::RunArgs,
     codes::Code,
-    commands::{endings, plan},
+    commands::{egress, endings, plan},
     config::{Choice, Environment},
     console::{self, Listener, RawMode, watch},
     engine,
@@ -65,13 +65,22 @@ fn perform(
     let wish = Wish::of(&args.ask, caller, environment)?;
     wish.warnings.iter().for_each(|it| printer.warning(it));
     wish.details.iter().for_each(|it| printer.detail(it));
+    // Somebody at a terminal has a program on the screen that would not expect a line there.
+    let watched = caller.terminal.is_some();
+    let live = (!watched).then(|| printer.clone());
     let copy =
         args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
         let mut offer = engine::offer(&(&wish).into()).await?;
         let backends = std::mem::take(&mut offer.backends);
-        let engine = engine::recording(wish.policy.clone(), backends, &wish.paths, copy)?;
+        let engine = engine::recording(
+            wish.policy.clone(),
+            backends,
+            &wish.paths,
+            &wish.environment,
+            engine::Listeners { copy, printer: live },
+        )?;
         let id = args.ask.name.clone().map_or_else(fresh_id, Ok)?;
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)
@@ -91,6 +100,9 @@ fn perform(
         }
         ended
     });
+    if let (true, Ok(Ended::Outcome(outcome, _))) = (watched, &ended) {
+        egress::summary(outcome, printer);
+    }
     // A stream that nobody reads must not keep us.
     runtime.shutdown_background();
     ended

@@ -3,7 +3,7 @@
 use bulkhead_spec::Limits;
 use serde_json::{Value, json};
 
-use super::{Config, Deadline, Layer, Origin, keys::KEYS};
+use super::{Config, Deadline, Layer, Origin, keys::KEYS, way_out::Said};
 
 /// One value that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,12 +38,24 @@ impl Config {
     fn origins(&self, key: &str) -> Vec<Origin> {
         let mut origins: Vec<Origin> = match key {
             "require" => self.layer.require.iter().map(|it| it.origin.clone()).collect(),
+            "egress.allow" => origins_of(&self.layer.way_out.allow),
+            "egress.deny" => origins_of(&self.layer.way_out.deny),
+            "egress.secrets" => {
+                self.layer.way_out.secrets.iter().map(|it| it.origin.clone()).collect()
+            }
+            "egress.budgets" => {
+                self.layer.way_out.budgets.iter().map(|it| it.origin.clone()).collect()
+            }
             "mounts" => self.layer.mounts.iter().map(|it| it.origin.clone()).collect(),
             _ => self.layer.origins.get(key).cloned().into_iter().collect(),
         };
         origins.dedup();
         origins
     }
+}
+
+fn origins_of(said: &[Said]) -> Vec<Origin> {
+    said.iter().map(|it| it.origin.clone()).collect()
 }
 
 /// What holds where nobody said.

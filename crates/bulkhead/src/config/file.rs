@@ -66,6 +66,7 @@ impl Source {
         })?;
         let mut layer = Layer::default();
         self.read_table(&mut layer, "", document.get_ref())?;
+        layer.imply_network();
         Ok(layer)
     }
 
@@ -79,10 +80,10 @@ impl Source {
             let dotted = format!("{table}{}", name.get_ref());
             match (dotted.as_str(), value.get_ref()) {
                 ("env", DeValue::Table(variables)) => self.read_env(layer, variables)?,
-                ("limits" | "ceiling", DeValue::Table(inner)) => {
+                ("limits" | "egress" | "ceiling", DeValue::Table(inner)) => {
                     self.read_table(layer, &format!("{dotted}."), inner)?;
                 }
-                ("env" | "limits" | "ceiling", _) => {
+                ("env" | "limits" | "egress" | "ceiling", _) => {
                     return Err(self.wrong(&dotted, value, "it must be a table".to_owned()));
                 }
                 ("schema_version", version) => self.check_version(value, version)?,
@@ -144,7 +145,7 @@ impl Source {
     }
 
     fn unknown(&self, dotted: &str, table: &str, at: &Spanned<impl Sized>) -> ConfigError {
-        let tables = ["schema_version", "env", "limits", "ceiling"];
+        let tables = ["schema_version", "env", "limits", "egress", "ceiling"];
         let names = || KEYS.iter().map(|key| key.name).chain(tables);
         let here = names().filter(|name| name.starts_with(table));
         // A key in the wrong table is as common a slip as a wrong letter.

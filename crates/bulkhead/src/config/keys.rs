@@ -2,12 +2,13 @@
 //!
 //! Files, variables, `config show` and the JSON Schema all come from this one table.
 
-use bulkhead_spec::{Bytes, Cpus, EnvFiles, Guarantee, Network, Span, escape};
+use bulkhead_spec::{Bytes, Cpus, EnvFiles, Guarantee, Network, Preset, Span, escape};
 use serde_json::{Value, json};
 
 use super::{
     Origin,
     layer::{Choice, Deadline, Layer, RuntimeName, Sourced, allowed},
+    way_out,
 };
 use crate::share::Share;
 
@@ -50,12 +51,14 @@ pub(crate) enum Shape {
     Shares,
     /// A list of absolute paths.
     Paths,
+    /// A list of hosts, or of other things that are written like them.
+    Texts,
 }
 
 impl Shape {
     /// Whether values come in a list.
     pub(crate) fn is_list(self) -> bool {
-        matches!(self, Self::Guarantees | Self::Shares | Self::Paths)
+        matches!(self, Self::Guarantees | Self::Shares | Self::Paths | Self::Texts)
     }
 }
 
@@ -105,9 +108,15 @@ setting!(Deadline, |text| parsed(text).map_err(|error| format!("{error}, or `non
     }
 });
 setting!(Network, |text| word(text, "network", &NETWORKS), |it| json!(it));
+setting!(Preset, parsed, |it| json!(it));
 setting!(EnvFiles, |text| word(text, "way to treat `.env` files", &ENV_FILES), |it| json!(it));
 
-const NETWORKS: [(&str, Network); 2] = [("none", Network::None), ("open", Network::Open)];
+const NETWORKS: [(&str, Network); 4] = [
+    ("none", Network::None),
+    ("proxy", Network::Proxy),
+    ("observe", Network::Observe),
+    ("open", Network::Open),
+];
 const ENV_FILES: [(&str, EnvFiles); 2] =
     [("hidden", EnvFiles::Hidden), ("shown", EnvFiles::Shown)];
 
@@ -171,7 +180,8 @@ macro_rules! key {
 }
 
 const WALLED: Shape = Shape::Word(&["auto", "native", "docker", "podman", "none"]);
-const OPENNESS: Shape = Shape::Word(&["none", "open"]);
+const OPENNESS: Shape = Shape::Word(&["none", "proxy", "observe", "open"]);
+const PRESETS: Shape = Shape::Word(&["locked", "balanced", "open"]);
 const VISIBILITY: Shape = Shape::Word(&["hidden", "shown"]);
 
 /// Every key, in the order in which they are shown. `[env]` is a table of any names.
@@ -193,6 +203,15 @@ pub(crate) const KEYS: &[Key] = &[
     key!("limits.timeout", Shape::Deadline, Some("BULKHEAD_TIMEOUT"), timeout, "How long a program may run."),
     key!("limits.output", Shape::Size, Some("BULKHEAD_OUTPUT"), limits.output, "What a program may print."),
     key!("limits.files", Shape::Count, Some("BULKHEAD_FILES"), limits.files, "Open files of one process."),
+    key!("egress.preset", PRESETS, Some("BULKHEAD_PRESET"), way_out.preset, "A ready-made set of rules about what may be reached."),
+    Key { name: "egress.allow", says: "Hosts that may be reached: rules or groups.", shape: Shape::Texts, variable: None, set: way_out::add_allow, show: way_out::show_allow },
+    Key { name: "egress.deny", says: "Hosts that may not, whatever else allows them.", shape: Shape::Texts, variable: None, set: way_out::add_deny, show: way_out::show_deny },
+    Key { name: "egress.secrets", says: "Variables that hold placeholders inside, and the hosts that get their values.", shape: Shape::Texts, variable: None, set: way_out::add_secret, show: way_out::show_secrets },
+    Key { name: "egress.budgets", says: "How much may be spent at which hosts.", shape: Shape::Texts, variable: None, set: way_out::add_budget, show: way_out::show_budgets },
+    key!("egress.connections", Shape::Count, None, way_out.limits.connections, "Connections to the world at one time."),
+    key!("egress.up", Shape::Size, None, way_out.limits.up, "What may be sent to the world."),
+    key!("egress.down", Shape::Size, None, way_out.limits.down, "What may come from the world."),
+    key!("egress.requests", Shape::Count, None, way_out.limits.requests, "Connections and requests to the world in all."),
     key!("ceiling.memory", Shape::Size, None, ceiling.limits.memory, "The most memory that may be asked for."),
     key!("ceiling.cpus", Shape::Number, None, ceiling.limits.cpus, "The most processors that may be asked for."),
     key!("ceiling.pids", Shape::Count, None, ceiling.limits.pids, "The most processes and threads that may be asked for."),
@@ -203,6 +222,12 @@ pub(crate) const KEYS: &[Key] = &[
     key!("ceiling.output", Shape::Size, None, ceiling.limits.output, "The most output that may be asked for."),
     key!("ceiling.files", Shape::Count, None, ceiling.limits.files, "The most open files that may be asked for."),
     key!("ceiling.network", OPENNESS, None, ceiling.network, "The widest network that may be asked for."),
+    Key { name: "ceiling.allow", says: "Hosts beyond which nothing may be reached.", shape: Shape::Texts, variable: None, set: way_out::add_reachable, show: way_out::show_reachable },
+    Key { name: "ceiling.deny", says: "Hosts that nobody may reach.", shape: Shape::Texts, variable: None, set: way_out::add_unreachable, show: way_out::show_unreachable },
+    key!("ceiling.connections", Shape::Count, None, ceiling.egress.limits.connections, "The most connections to the world at one time."),
+    key!("ceiling.up", Shape::Size, None, ceiling.egress.limits.up, "The most that may be sent to the world."),
+    key!("ceiling.down", Shape::Size, None, ceiling.egress.limits.down, "The most that may come from the world."),
+    key!("ceiling.requests", Shape::Count, None, ceiling.egress.limits.requests, "The most connections and requests to the world."),
     Key { name: "ceiling.mounts", says: "Directories under which mounts and workspaces are allowed.", shape: Shape::Paths, variable: None, set: add_allowed, show: show_allowed },
 ];
 

@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
+use bulkhead_policy::EgressCeiling;
 use bulkhead_spec::{
     EnvFiles, Guarantee, Guarantees, HostPath, InvalidDuration, Limits, Network, Span,
 };
 
-use super::Origin;
+use super::{Origin, way_out::WayOut};
 use crate::share::Share;
 
 /// What one source says. Whatever is absent was not said.
@@ -33,6 +34,8 @@ pub(crate) struct Layer {
     pub(crate) kill_after: Option<Span>,
     /// Limits that are insisted on; the time is in `timeout`.
     pub(crate) limits: Limits,
+    /// What may leave, and how.
+    pub(crate) way_out: WayOut,
     /// The most that may be asked for.
     pub(crate) ceiling: Ceiling,
     /// Promises that are insisted on.
@@ -61,6 +64,8 @@ pub(crate) struct Ceiling {
     pub(crate) limits: Limits,
     /// The widest network.
     pub(crate) network: Option<Network>,
+    /// The most that can be reached.
+    pub(crate) egress: EgressCeiling,
     /// Host directories under which mounts are allowed; all but the dangerous if not said.
     pub(crate) mounts: Option<BTreeSet<HostPath>>,
 }
@@ -190,11 +195,21 @@ impl Layer {
             timeout: self.timeout.or(below.timeout),
             kill_after: self.kill_after.or(below.kill_after),
             limits: self.limits.or(below.limits),
+            way_out: self.way_out.over(below.way_out),
             ceiling,
             require: [below.require, self.require].concat(),
             mounts: [below.mounts, self.mounts].concat(),
             env,
             origins,
+        }
+    }
+
+    /// Who says what may be reached wants it to be reached.
+    pub(crate) fn imply_network(&mut self) {
+        let preset = self.origins.get("egress.preset");
+        if let (None, Some(origin)) = (self.network, self.way_out.wanted_by(preset)) {
+            self.network = Some(Network::Proxy);
+            self.origins.insert("network", origin);
         }
     }
 
@@ -209,6 +224,7 @@ impl Ceiling {
         let policy = |it: Self| bulkhead_policy::Policy {
             ceiling: it.limits,
             network: it.network.unwrap_or(Network::Open),
+            egress: it.egress,
             mountable: it.mounts,
             ..Default::default()
         };
@@ -218,6 +234,7 @@ impl Ceiling {
             limits: both.ceiling,
             network: said.then_some(both.network),
             mounts: both.mountable,
+            egress: both.egress,
         }
     }
 

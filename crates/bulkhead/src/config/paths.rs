@@ -66,6 +66,11 @@ impl Paths {
         self.state.as_ref().map(|dir| dir.join("events.jsonl"))
     }
 
+    /// Where the sockets are by which the rules of running sandboxes are changed.
+    pub(crate) fn rules(&self) -> Option<PathBuf> {
+        self.runtime.as_ref().map(|dir| dir.join("rules"))
+    }
+
     /// The store of trusted project files.
     pub(crate) fn trust(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|dir| dir.join("trust.json"))

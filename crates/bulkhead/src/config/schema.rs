@@ -43,10 +43,10 @@ pub(crate) fn schema() -> Value {
 }
 
 fn table_schema(name: &str) -> Value {
-    let says = if name == "limits" {
-        "Limits that are insisted on: a backend that cannot hold one refuses."
-    } else {
-        "The most that any layer or flag may ask for."
+    let says = match name {
+        "limits" => "Limits that are insisted on: a backend that cannot hold one refuses.",
+        "egress" => "What may be reached by way of the gateway, and with what.",
+        _ => "The most that any layer or flag may ask for.",
     };
     json!({
         "type": "object",
@@ -79,6 +79,7 @@ fn property(key: &Key) -> Value {
         Shape::Shares => json!({
             "type": "array", "items": { "type": "string", "pattern": "^(/|~/).*$" },
         }),
+        Shape::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Shape::Paths => json!({
             "type": "array", "items": { "type": "string", "pattern": "^/.*$" },
         }),

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use bulkhead_spec::{EnvFiles, Limits, Network, Span};
+use bulkhead_spec::{EnvFiles, Limits, Network, Preset, Span};
 
 use super::layer::{Choice, Deadline, Layer};
 
@@ -25,10 +25,39 @@ pub(super) fn widening(project: &Layer, below: &Layer, defaults: &Limits) -> Vec
     if shown(project) && !shown(below) {
         wider.push("`.env` files shown".to_owned());
     }
+    wider.extend(reaching(project, below));
     wider.extend(project.mounts.iter().map(|it| format!("mount `{}`", it.value.written())));
     let names = project.env.keys().map(|name| bulkhead_spec::escape(&name.to_string_lossy()));
     wider.extend(names.map(|name| format!("variable `{name}`")));
     wider.extend(higher(project, below, defaults));
+    wider
+}
+
+/// What `project` would let out that `below` does not.
+fn reaching(project: &Layer, below: &Layer) -> Vec<String> {
+    let (asked, had) = (&project.way_out, &below.way_out);
+    let mut wider = Vec::new();
+    let rank = |it: Option<Preset>| match it.unwrap_or_default() {
+        Preset::Locked => 0,
+        Preset::Balanced => 1,
+        Preset::Open => 2,
+    };
+    if let Some(preset) = asked.preset.filter(|it| rank(had.preset) < rank(Some(*it))) {
+        wider.push(format!("preset `{preset}`"));
+    }
+    let known = |text: &str| had.allow.iter().any(|it| it.text == text);
+    let new = asked.allow.iter().filter(|it| !known(&it.text));
+    wider.extend(new.map(|it| format!("host `{}`", bulkhead_spec::escape(&it.text))));
+    let secrets = asked.secrets.iter().map(|it| bulkhead_spec::escape(&it.value.to_string()));
+    wider.extend(secrets.map(|it| format!("secret `{it}`")));
+    let (limits, floor) = (asked.limits, had.limits);
+    let raised = [
+        raised("connections", limits.connections, floor.connections),
+        raised("up", limits.up, floor.up),
+        raised("down", limits.down, floor.down),
+        raised("requests", limits.requests, floor.requests),
+    ];
+    wider.extend(raised.into_iter().flatten());
     wider
 }
 

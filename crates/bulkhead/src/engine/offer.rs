@@ -110,6 +110,8 @@ impl Offer {
             | RunError::Backend(_)
             | RunError::Gone
             | RunError::Room { .. }
+            | RunError::Secret { .. }
+            | RunError::WayOut(_)
             | RunError::Ledger { .. } => failure,
         }
     }

@@ -1,11 +1,11 @@
 //! The flags as the topmost layer of configuration.
 
-use bulkhead_spec::EnvFiles;
+use bulkhead_spec::{EgressLimits, EnvFiles, Network};
 
 use crate::{
-    args::run::Ask,
+    args::{net::NetArgs, run::Ask},
     codes::Code,
-    config::{Choice, Layer, Origin, Sourced},
+    config::{Choice, Layer, Origin, Said, Sourced},
     failure::Failure,
     share::Share,
 };
@@ -24,7 +24,7 @@ pub(super) fn layer(ask: &Ask) -> Result<Layer, Failure> {
     put(&mut layer, "limits.output", "--output", |it| it.limits.output = limits.output);
     put(&mut layer, "limits.files", "--files", |it| it.limits.files = limits.files);
     put(&mut layer, "kill-after", "--kill-after", |it| it.kill_after = limits.kill_after);
-    put(&mut layer, "network", "--net", |it| it.network = ask.walls.net);
+    way_out(&mut layer, &ask.net)?;
     let backend = if ask.walls.no_sandbox { Some(Choice::None) } else { ask.walls.backend };
     put(&mut layer, "backend", "--backend", |it| it.backend = backend);
     put(&mut layer, "runtime", "--runtime", |it| it.runtime.clone_from(&ask.walls.runtime));
@@ -40,6 +40,46 @@ pub(super) fn layer(ask: &Ask) -> Result<Layer, Failure> {
         layer.mounts.push(Sourced { value: share, origin: Origin::Flag("--mount") });
     }
     Ok(layer)
+}
+
+/// What the flags say about the way out.
+fn way_out(layer: &mut Layer, net: &NetArgs) -> Result<(), Failure> {
+    put(layer, "network", "--net", |it| it.network = net.net);
+    if let (Some(Network::None | Network::Open), Some(flag)) = (net.net, net.first_rule()) {
+        let what = format!("{flag} speaks of a gateway, and with this --net there is none");
+        let failure = Failure::new(Code::Argument, what);
+        return Err(failure.hint("leave out --net, or say --net proxy"));
+    }
+    let invalid =
+        |error: bulkhead_spec::InvalidRule| Failure::from_error(Code::Argument, &error);
+    for text in &net.allow {
+        let said = Said::allowed(text, &Origin::Flag("--allow")).map_err(invalid)?;
+        layer.way_out.allow.push(said);
+    }
+    for text in &net.deny {
+        let said = Said::denied(text, &Origin::Flag("--deny")).map_err(invalid)?;
+        layer.way_out.deny.push(said);
+    }
+    let origin = Origin::Flag("--secret");
+    let secrets = net.secret.iter().cloned();
+    layer.way_out.secrets =
+        secrets.map(|value| Sourced { value, origin: origin.clone() }).collect();
+    let origin = Origin::Flag("--budget");
+    let budgets = net.budget.iter().cloned();
+    layer.way_out.budgets =
+        budgets.map(|value| Sourced { value, origin: origin.clone() }).collect();
+    put(layer, "egress.preset", "--preset", |it| it.way_out.preset = net.preset);
+    let of = |layer: &mut Layer, key, flag, set: &dyn Fn(&mut EgressLimits)| {
+        put(layer, key, flag, |it| set(&mut it.way_out.limits));
+    };
+    of(layer, "egress.connections", "--max-connections", &|it| {
+        it.connections = net.max_connections;
+    });
+    of(layer, "egress.up", "--max-upload", &|it| it.up = net.max_upload);
+    of(layer, "egress.down", "--max-download", &|it| it.down = net.max_download);
+    of(layer, "egress.requests", "--max-requests", &|it| it.requests = net.max_requests);
+    layer.imply_network();
+    Ok(())
 }
 
 /// Sets one value; the flag is its origin only if it changed something.

@@ -10,7 +10,7 @@ use crate::host::Host;
 
 #[test]
 fn mistakes_on_the_command_line_exit_with_2() {
-    let cases: [&[&str]; 15] = [
+    let cases: [&[&str]; 18] = [
         &[],
         &["rnu"],
         &["run"],
@@ -18,7 +18,10 @@ fn mistakes_on_the_command_line_exit_with_2() {
         &["run", "--memory", "1q", "--", "true"],
         &["run", "--cpus", "0", "--", "true"],
         &["run", "--timeout", "soon", "--", "true"],
-        &["run", "--net", "proxy", "--", "true"],
+        &["run", "--net", "some", "--", "true"],
+        &["run", "--allow", "*.com", "--", "true"],
+        &["run", "--allow", "https://a b", "--", "true"],
+        &["run", "--secret", "KEY=value", "--", "true"],
         &["run", "--backend", "kubernetes", "--", "true"],
         &["run", "--require", "NoFun", "--", "true"],
         &["run", "--no-sandbox", "--backend", "native", "--", "true"],

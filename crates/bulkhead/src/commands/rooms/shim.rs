@@ -49,7 +49,13 @@ fn hold_it(environment: &Environment, record: Record) -> Result<(), Failure> {
             environment,
         };
         let backends = engine::offer(&wanted).await?.backends;
-        let engine = engine::recording(record.policy.clone(), backends, &paths, None)?;
+        let engine = engine::recording(
+            record.policy.clone(),
+            backends,
+            &paths,
+            environment,
+            engine::Listeners::default(),
+        )?;
         engine.sweep().await.map_err(|error| Failure::of_run(&error))?;
         let held = hold(&engine, &journal, record, tell).await;
         held.map_err(|error| Failure::new(Code::Room, "could not end the room").because(error))

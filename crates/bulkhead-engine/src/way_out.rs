@@ -1,0 +1,158 @@
+//! The way out of a sandbox: prepared before it is built, served while it lives, and gone with it.
+//!
+//! Invariant: the gateway belongs to the process that supervises the sandbox. If that ends, however
+//! it ends, the doors inside lead nowhere.
+
+mod control;
+mod trust;
+
+use std::{fmt, path::PathBuf, sync::Arc};
+
+use bulkhead_backends::Doors;
+use bulkhead_egress::{
+    BoundSecret, Connector, Direct, Entrances, Gateway, GatewayPlan, Resolver, StartFailed,
+    SystemResolver, Upstream,
+};
+use bulkhead_policy::{Guide, Plan};
+use bulkhead_spec::{EgressEvent, EgressUsage, Event, Network, Secret, SecretBinding};
+
+use self::control::Control;
+pub use self::control::{Ask, Reply, ask, socket_of};
+use crate::{Ledger, RunError};
+
+/// What the host adds to the way out of its sandboxes.
+pub struct Outside {
+    /// Who knows the values of secrets.
+    pub secrets: Box<dyn Secrets>,
+    /// How the host itself gets out.
+    pub upstream: Upstream,
+    /// Who knows the addresses of names.
+    pub resolver: Arc<dyn Resolver>,
+    /// Who makes connections.
+    pub connector: Arc<dyn Connector>,
+    /// Where the sockets are by which rules are changed while a sandbox runs, if they are to be.
+    pub sockets: Option<PathBuf>,
+}
+
+impl Default for Outside {
+    /// The host's own names and connections, and no secrets.
+    fn default() -> Self {
+        Self {
+            secrets: Box::new(NoSecrets),
+            upstream: Upstream::default(),
+            resolver: Arc::new(SystemResolver::default()),
+            connector: Arc::new(Direct),
+            sockets: None,
+        }
+    }
+}
+
+/// Somebody who knows the values of secrets.
+pub trait Secrets: Send + Sync {
+    /// The value that `binding` speaks of, or why there is none.
+    fn value(&self, binding: &SecretBinding) -> Result<Secret, String>;
+}
+
+struct NoSecrets;
+
+impl Secrets for NoSecrets {
+    fn value(&self, _: &SecretBinding) -> Result<Secret, String> {
+        Err("there are no secrets here".to_owned())
+    }
+}
+
+/// The way out of one sandbox.
+pub(crate) struct WayOut {
+    // Declared before the gateway: nobody changes the rules of one that is gone.
+    control: Option<Control>,
+    gateway: Arc<Gateway>,
+}
+
+impl fmt::Debug for WayOut {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("WayOut")
+    }
+}
+
+impl WayOut {
+    /// Prepares the gateway of `plan`, if it wants one; nobody can reach it yet.
+    pub(crate) fn prepare(
+        id: &str,
+        plan: &Plan,
+        outside: &Outside,
+        ledger: &Arc<dyn Ledger>,
+    ) -> Result<Option<Self>, RunError> {
+        match plan.network() {
+            Network::Proxy | Network::Observe => {}
+            Network::None | Network::Open => return Ok(None),
+        }
+        let egress = plan.egress();
+        let secrets = egress.secrets().iter().map(|it| bound(it, outside));
+        let gateway = GatewayPlan {
+            rules: egress.rules().clone(),
+            limits: egress.limits(),
+            budgets: egress.budgets().to_vec(),
+            secrets: secrets.collect::<Result<_, _>>()?,
+            upstream: outside.upstream.clone(),
+            resolver: Arc::clone(&outside.resolver),
+            connector: Arc::clone(&outside.connector),
+            ..GatewayPlan::default()
+        };
+        let recorded = recorder(id.to_owned(), Arc::clone(ledger));
+        let gateway = Gateway::start(gateway, Entrances::default(), recorded)?;
+        let gateway = Arc::new(gateway);
+        let control = outside.sockets.as_ref().map(|dir| Control::open(dir, id, &gateway));
+        let control = control.transpose().map_err(StartFailed::from)?;
+        Ok(Some(Self { control, gateway }))
+    }
+
+    /// What programs must know of it.
+    pub(crate) fn guide(&self) -> Guide {
+        Guide {
+            placeholders: self.gateway.placeholders(),
+            trust: self.gateway.certificate().map(trust::with),
+        }
+    }
+
+    /// Answers at `doors` from now on.
+    pub(crate) fn serve(&self, doors: Doors) -> Result<(), RunError> {
+        let Doors { proxy, socks, mut streams, names, names_by_stream } = doors;
+        streams.push(names_by_stream);
+        let entrances = Entrances {
+            http: vec![proxy],
+            socks: vec![socks],
+            transparent: streams,
+            dns: vec![names],
+        };
+        self.gateway.open(entrances).map_err(|error| RunError::WayOut(error.into()))
+    }
+
+    /// Shuts it, and says what has passed.
+    pub(crate) fn end(self) -> EgressUsage {
+        drop(self.control);
+        self.gateway.shutdown()
+    }
+
+    /// What has passed until now.
+    pub(crate) fn usage(&self) -> EgressUsage {
+        self.gateway.usage()
+    }
+}
+
+fn bound(binding: &SecretBinding, outside: &Outside) -> Result<BoundSecret, RunError> {
+    let SecretBinding { name, source: _, hosts } = binding;
+    let value = outside
+        .secrets
+        .value(binding)
+        .map_err(|why| RunError::Secret { name: name.clone(), why })?;
+    Ok(BoundSecret { name: name.clone(), value, hosts: hosts.clone() })
+}
+
+/// Writes down what the gateway says.
+fn recorder(id: String, ledger: Arc<dyn Ledger>) -> impl Fn(EgressEvent) + Send + Sync {
+    move |event| {
+        if let Err(error) = ledger.record(&id, &Event::Egress(event)) {
+            tracing::warn!(%error, "what left a sandbox is not on record");
+        }
+    }
+}
