@@ -25,6 +25,7 @@ mod cpu_time_bounded;
 mod disk_bounded;
 mod egress_only_through_proxy;
 mod host_files_hidden;
+mod host_kernel_shielded;
 mod host_triggers_protected;
 mod memory_bounded;
 mod no_network;
@@ -71,10 +72,9 @@ fn attacks_on(guarantee: Guarantee) -> &'static [Attack] {
         Guarantee::SyscallsFiltered => syscalls_filtered::ATTACKS,
         Guarantee::UnprivilegedOnHost => unprivileged_on_host::ATTACKS,
         Guarantee::EgressOnlyThroughProxy => egress_only_through_proxy::ATTACKS,
-        Guarantee::WorkspaceDiskBounded
-        | Guarantee::OutputBounded
-        | Guarantee::HostKernelShielded
-        | Guarantee::OwnKernel => &[],
+        // A kernel of one's own is at least a kernel that is not the host's.
+        Guarantee::HostKernelShielded | Guarantee::OwnKernel => host_kernel_shielded::ATTACKS,
+        Guarantee::WorkspaceDiskBounded | Guarantee::OutputBounded => &[],
     }
 }
 

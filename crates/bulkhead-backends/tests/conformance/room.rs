@@ -116,6 +116,11 @@ impl<'a> Room<'a> {
         self.outside.display().to_string()
     }
 
+    /// Whether a container daemon builds the sandbox, which adds a few things of its own to it.
+    pub(crate) fn is_contained(&self) -> bool {
+        matches!(self.backend.name(), "docker" | "podman")
+    }
+
     /// Whether there are no walls.
     pub(crate) fn is_open(&self) -> bool {
         is_none(self.backend)

@@ -82,6 +82,7 @@ impl Dockerd {
     pub(crate) fn restart(&mut self) -> Result<(), Reason> {
         let (dir, child) = self.own.as_mut().ok_or("it is somebody else's")?;
         stop(child);
+        stop_containerd(dir.path());
         *child = launch(dir.path())?;
         self.wait_until_it_answers()
     }
@@ -127,8 +128,8 @@ fn launch(dir: &Path) -> Result<Child, Reason> {
     let mut runtimes: serde_json::Map<String, serde_json::Value> =
         installed("crun").into_iter().collect();
     if let Some((name, _)) = installed("runsc") {
-        // The platform that needs nothing of the machine.
-        let runsc = json!({ "path": find("runsc"), "runtimeArgs": ["--platform=ptrace"] });
+        // What needs nothing of the machine: neither its virtualisation nor its network.
+        let runsc = json!({ "path": find("runsc"), "runtimeArgs": ["--platform=ptrace", "--network=none"] });
         runtimes.insert(name, runsc);
     }
     let config = json!({ "runtimes": runtimes }).to_string();
@@ -166,6 +167,18 @@ fn stop(daemon: &mut Child) {
     }
     drop(daemon.kill());
     drop(daemon.wait());
+}
+
+/// Ends the containerd that a dockerd which was killed has left.
+fn stop_containerd(dir: &Path) {
+    let file = dir.join("exec/containerd/containerd.pid");
+    let pid = fs::read_to_string(file).ok().and_then(|it| it.trim().parse().ok());
+    let Some(pid) = pid.and_then(Pid::from_raw) else { return };
+    let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+    if name.is_ok_and(|it| it.trim() == "containerd") {
+        // It may have ended meanwhile.
+        kill_process(pid, Signal::KILL).unwrap_or_default();
+    }
 }
 
 /// Where a program of that name is, in the places of the system.
