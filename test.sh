@@ -51,8 +51,9 @@ missing_packages() {
     has gdb || echo gdb
     # unshare, as something that the filter must refuse.
     has unshare || echo util-linux
-    # A daemon of the tests' own, and trees for its images.
+    # A daemon of the tests' own, with gVisor as one of its runtimes, and trees for its images.
     has dockerd || echo docker.io
+    has runsc || echo runsc
     has mmdebstrap || echo mmdebstrap
 }
 
@@ -91,8 +92,13 @@ if [ "$quick" = no ]; then
     cargo clippy --workspace --all-targets --locked -- -D warnings
 fi
 
-# A host that cannot build native sandboxes fails instead of skipping what it cannot try.
-export BULKHEAD_REQUIRE=native
+# A host that cannot build sandboxes fails instead of skipping what it cannot try. A private daemon
+# needs root.
+if [ "$(id -u)" -eq 0 ]; then
+    export BULKHEAD_REQUIRE=native,docker
+else
+    export BULKHEAD_REQUIRE=native
+fi
 # A snapshot that differs fails and leaves no file behind.
 export INSTA_UPDATE=no
 failed=0

@@ -103,9 +103,9 @@ impl Failure {
             BackendError::Dir { .. } => (Code::WorkDir, None),
             BackendError::Share { .. } => (Code::Share, None),
             BackendError::Image { .. } => (Code::Image, None),
+            BackendError::Daemon { .. } => (Code::Daemon, None),
             BackendError::Build { .. }
             | BackendError::System { .. }
-            | BackendError::Daemon { .. }
             | BackendError::Unsupported { .. }
             | BackendError::Guest(_) => (Code::Build, None),
         };

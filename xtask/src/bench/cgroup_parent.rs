@@ -10,7 +10,8 @@ pub(crate) struct CgroupParent(String);
 
 impl CgroupParent {
     pub(crate) fn new() -> Self {
-        Self(format!("bulkhead-bench-{}", std::process::id()))
+        // Not a name that Bulkhead, which sweeps, could take for its own.
+        Self(format!("bench-{}", std::process::id()))
     }
 
     /// As a path from the root of a hierarchy.

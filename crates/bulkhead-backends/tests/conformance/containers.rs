@@ -35,12 +35,11 @@ impl Containers {
         if asked.is_empty() {
             return Self { _dockerd: None, tried: Vec::new(), drills: Vec::new() };
         }
-        let dockerd = if required("docker") {
-            Dockerd::ready()
-        } else {
-            Err("tried only with BULKHEAD_REQUIRE=docker".to_owned())
-        };
+        let dockerd = Dockerd::ready();
         let backend = |runtime: &str| match &dockerd {
+            Ok(_) if runtime == "runsc" && !required("runsc") => {
+                Err("gVisor is tried with BULKHEAD_REQUIRE=runsc".to_owned())
+            }
             Ok(dockerd) => on(dockerd, runtime, kept)
                 .map_err(|it| it.message().unwrap_or_default().to_owned()),
             Err(reason) => Err(reason.clone()),

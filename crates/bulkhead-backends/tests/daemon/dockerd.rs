@@ -82,7 +82,7 @@ impl Dockerd {
     pub(crate) fn restart(&mut self) -> Result<(), Reason> {
         let (dir, child) = self.own.as_mut().ok_or("it is somebody else's")?;
         stop(child);
-        stop_containerd(dir.path());
+        end_leftovers(dir.path());
         *child = launch(dir.path())?;
         self.wait_until_it_answers()
     }
@@ -115,8 +115,9 @@ impl Dockerd {
 
 impl Drop for Dockerd {
     fn drop(&mut self) {
-        if let Some((_, child)) = &mut self.own {
+        if let Some((dir, child)) = &mut self.own {
             stop(child);
+            end_leftovers(dir.path());
         }
     }
 }
@@ -147,7 +148,8 @@ fn launch(dir: &Path) -> Result<Child, Reason> {
         .args(["--host", &format!("unix://{}", at("socket")), "--pidfile", &at("pid")])
         .args(["--data-root", &at("data"), "--exec-root", &at("exec")])
         .args(["--bridge", "none", "--iptables=false", "--ip6tables=false"])
-        .args(["--ip-forward=false", "--cgroup-parent", "/bulkhead-test"])
+        // Not a name that a native backend, which sweeps, could take for its own.
+        .args(["--ip-forward=false", "--cgroup-parent", "/tests-of-dockerd"])
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(stderr);
@@ -169,15 +171,20 @@ fn stop(daemon: &mut Child) {
     drop(daemon.wait());
 }
 
-/// Ends the containerd that a dockerd which was killed has left.
-fn stop_containerd(dir: &Path) {
-    let file = dir.join("exec/containerd/containerd.pid");
-    let pid = fs::read_to_string(file).ok().and_then(|it| it.trim().parse().ok());
-    let Some(pid) = pid.and_then(Pid::from_raw) else { return };
-    let name = fs::read_to_string(format!("/proc/{}/comm", pid.as_raw_nonzero()));
-    if name.is_ok_and(|it| it.trim() == "containerd") {
-        // It may have ended meanwhile.
-        kill_process(pid, Signal::KILL).unwrap_or_default();
+/// Ends what a dockerd that was killed has left. The next one would wait for its shims, and for its
+/// containerd, which counts as alive until somebody has taken note of its death.
+fn end_leftovers(dir: &Path) {
+    // If there is none, all the better.
+    fs::remove_file(dir.join("exec/containerd/containerd.pid")).unwrap_or_default();
+    let mark = dir.join("exec/containerd/").display().to_string();
+    let Ok(entries) = fs::read_dir("/proc") else { return };
+    let pids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+    for pid in pids.filter_map(Pid::from_raw) {
+        let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+        if String::from_utf8_lossy(&line.unwrap_or_default()).contains(&mark) {
+            // It may have ended meanwhile.
+            kill_process(pid, Signal::KILL).unwrap_or_default();
+        }
     }
 }
 

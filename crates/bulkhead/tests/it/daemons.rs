@@ -30,11 +30,11 @@ const INFO: &str = r#"{"Driver": "overlay2", "DockerRootDir": "/var/lib/docker",
 fn daemon(host: &Host) -> PathBuf {
     let path = host.path().join("docker.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    thread::spawn(move || listener.incoming().flatten().for_each(|it| drop(answer(it))));
+    thread::spawn(move || listener.incoming().flatten().for_each(|it| drop(answer(&it))));
     path
 }
 
-fn answer(stream: UnixStream) -> std::io::Result<()> {
+fn answer(stream: &UnixStream) -> std::io::Result<()> {
     let mut lines = BufReader::new(stream.try_clone()?).lines();
     let asked = lines.next().transpose()?.unwrap_or_default();
     for line in lines {
@@ -45,7 +45,7 @@ fn answer(stream: UnixStream) -> std::io::Result<()> {
     let body = if asked.contains("/info") { INFO } else { VERSION };
     let length = body.len();
     write!(
-        &stream,
+        &*stream,
         "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n{body}"
     )
