@@ -12,6 +12,7 @@
 mod client;
 mod frame;
 mod journal;
+mod launch;
 mod protocol;
 mod shim;
 
@@ -19,5 +20,6 @@ pub use client::{Attached, Client, ClientError, Ear, Hand, Reply};
 pub use journal::{
     Claim, End, Journal, JournalError, Life, Lifetime, Listed, Record, Then, Why,
 };
+pub use launch::{LaunchError, launch};
 pub use protocol::{Failed, ProgramInfo, RoomInfo, Stats};
 pub use shim::{Ready, hold};

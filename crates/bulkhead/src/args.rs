@@ -4,6 +4,7 @@ pub(crate) mod image;
 pub(crate) mod net;
 pub(crate) mod rooms;
 pub(crate) mod run;
+pub(crate) mod serve;
 
 use std::path::PathBuf;
 
@@ -16,6 +17,7 @@ use self::{
         RoomsArgs, StatsArgs, StopArgs,
     },
     run::{PlanArgs, RunArgs},
+    serve::{KeyVerb, ServeArgs},
 };
 use crate::printer::Format;
 
@@ -107,6 +109,11 @@ pub(crate) enum Verb {
     Wait(RoomsArgs),
     /// Forget every room that has ended
     Prune(PruneArgs),
+    /// Serve rooms over HTTP, to clients of E2B
+    Serve(Box<ServeArgs>),
+    /// Make and remove keys to the server
+    #[command(subcommand)]
+    Key(KeyVerb),
     /// Hold a room
     #[command(hide = true)]
     Shim,
@@ -137,6 +144,7 @@ impl Verb {
             | Self::Create(_)
             | Self::Exec(_)
             | Self::Attach(_)
+            | Self::Serve(_)
             | Self::Shim => 125,
             Self::Doctor(_)
             | Self::Image(_)
@@ -155,7 +163,8 @@ impl Verb {
             | Self::Kill(_)
             | Self::Rm(_)
             | Self::Wait(_)
-            | Self::Prune(_) => 1,
+            | Self::Prune(_)
+            | Self::Key(_) => 1,
         }
     }
 
@@ -186,6 +195,8 @@ impl Verb {
             | Self::Rm(_)
             | Self::Wait(_)
             | Self::Prune(_)
+            | Self::Serve(_)
+            | Self::Key(_)
             | Self::Shim => Format::Text,
         }
     }

@@ -72,6 +72,8 @@ fn perform(
         Verb::Rm(args) => rooms::end::rm(&args, &environment, printer),
         Verb::Wait(args) => rooms::end::wait(&args, &environment, printer),
         Verb::Prune(args) => rooms::end::prune(&args, &environment, printer),
+        Verb::Serve(args) => commands::serve::run(&args, environment, printer),
+        Verb::Key(verb) => commands::key::run(&verb, &environment, printer),
         Verb::Shim => rooms::shim::run(&environment),
         Verb::Doctor(args) => commands::doctor::run(&args, &environment, printer),
         Verb::Image(verb) => commands::image::run(&verb, &environment, printer),

@@ -1,12 +1,9 @@
 //! `bulkhead create`: a room that stays.
 
-use std::{
-    io::{self, Read as _, Write as _},
-    process::{Command, Stdio},
-};
+use std::path::Path;
 
-use bulkhead_engine::rooms::{Client, Lifetime, Record, Then};
-use serde_json::{Value, json};
+use bulkhead_engine::rooms::{Client, LaunchError, Lifetime, Record, Then, launch};
+use serde_json::json;
 
 use super::{journal, of_client};
 use crate::{
@@ -42,12 +39,14 @@ pub(crate) fn run(
     if wish.choice == Choice::None {
         printer.alarm("no walls: programs in this room run with all of your rights");
     }
-    start_shim(&record)?;
+    let runtime = engine::runtime()?;
+    let launched = runtime.block_on(launch(Path::new("/proc/self/exe"), &record));
+    launched.map_err(|error| of_launch(&error))?;
     let client = Client::new(journal.socket(&id));
     let mut program = None;
     if !args.ask.program.is_empty() {
         wish.exec.timeout = None;
-        let started = engine::runtime()?.block_on(client.spawn(wish.exec, None));
+        let started = runtime.block_on(client.spawn(wish.exec, None));
         program = Some(started.map_err(|error| of_client(&error))?);
     }
     let text = match Format::from(args.json) {
@@ -79,36 +78,11 @@ fn check_text(record: &Record) -> Result<(), Failure> {
         .hint("`bulkhead run` can work there"))
 }
 
-/// Starts the process that will hold the room, and waits until it does.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is Bulkhead itself, not a program of a user"
-)]
-fn start_shim(record: &Record) -> Result<(), Failure> {
-    let failed = |error: io::Error| {
-        Failure::new(Code::System, "could not start the shim of the room").because(error)
-    };
-    let mut shim = Command::new("/proc/self/exe")
-        .arg("shim")
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(failed)?;
-    let text = serde_json::to_string(record).map_err(|error| failed(error.into()))?;
-    if let Some(mut stdin) = shim.stdin.take() {
-        stdin.write_all(text.as_bytes()).map_err(failed)?;
+/// Why the room did not come to be.
+fn of_launch(error: &LaunchError) -> Failure {
+    match error {
+        LaunchError::Refused(answer) => Failure::from_json(answer)
+            .unwrap_or_else(|| Failure::from_error(Code::System, error)),
+        LaunchError::System(_) => Failure::from_error(Code::System, error),
     }
-    let mut said = String::new();
-    if let Some(mut stdout) = shim.stdout.take() {
-        stdout.read_to_string(&mut said).map_err(failed)?;
-    }
-    let answer: Value = serde_json::from_str(said.trim()).unwrap_or_default();
-    if answer.get("ready").is_some() {
-        return Ok(());
-    }
-    shim.wait().map_err(failed)?;
-    Err(Failure::from_json(&answer).unwrap_or_else(|| {
-        failed(io::Error::other("it ended before it could say what is wrong"))
-    }))
 }

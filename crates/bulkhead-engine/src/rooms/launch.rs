@@ -1,0 +1,60 @@
+//! Starts a shim.
+
+use std::{io, path::Path, process::Stdio};
+
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::Command,
+};
+
+use super::journal::Record;
+
+/// The room did not come to be.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The shim could not be started, or ended without a word.
+    #[error("could not start the shim of the room")]
+    System(#[source] io::Error),
+    /// The shim said why, in the form in which the command writes failures.
+    #[error("the room could not be made: {}", said(.0))]
+    Refused(Value),
+}
+
+/// Starts `program` (Bulkhead itself) as the shim of the room of `record`, and returns when the
+/// room can be talked to.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is Bulkhead itself, not a program of a user"
+)]
+pub async fn launch(program: &Path, record: &Record) -> Result<(), LaunchError> {
+    let system = LaunchError::System;
+    let mut shim = Command::new(program)
+        .arg("shim")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(system)?;
+    let text = serde_json::to_vec(record).map_err(|error| system(error.into()))?;
+    if let Some(mut stdin) = shim.stdin.take() {
+        stdin.write_all(&text).await.map_err(system)?;
+    }
+    let mut answer = String::new();
+    if let Some(mut stdout) = shim.stdout.take() {
+        stdout.read_to_string(&mut answer).await.map_err(system)?;
+    }
+    let answer: Value = serde_json::from_str(answer.trim()).unwrap_or_default();
+    if answer.get("ready").is_some() {
+        return Ok(());
+    }
+    shim.wait().await.map_err(system)?;
+    if answer.get("error").is_some() {
+        return Err(LaunchError::Refused(answer));
+    }
+    Err(system(io::Error::other("it ended before it could say what is wrong")))
+}
+
+fn said(answer: &Value) -> &str {
+    answer.pointer("/error/message").and_then(Value::as_str).unwrap_or_default()
+}

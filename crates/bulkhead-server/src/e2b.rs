@@ -1,0 +1,7 @@
+//! The doors that E2B's clients know.
+
+pub(crate) mod control;
+pub(crate) mod envd;
+pub(crate) mod error;
+mod filter;
+mod objects;

@@ -1,0 +1,103 @@
+//! What is inside one room: programs, files, ports.
+
+mod connect;
+mod process;
+
+use std::sync::Arc;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::Request,
+    response::{IntoResponse as _, Response},
+};
+use http::{HeaderMap, Method, StatusCode};
+use http_body_util::{BodyExt as _, Limited};
+
+use self::connect::{Code, RpcError};
+use super::{
+    control::resume,
+    error::{plain, unreachable},
+};
+use crate::{
+    house::{House, Tenant},
+    keys::same,
+    route::Inside,
+    wire::Wire,
+};
+
+/// The port that stands for the room itself.
+const ENVD: u16 = 49_983;
+/// The longest request that is held in memory.
+const MOST: usize = 4 << 20;
+
+/// A request that is inside a room.
+pub(crate) struct Call {
+    pub(crate) tenant: Arc<Tenant>,
+    pub(crate) wire: Option<Wire>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Answers a request for something inside a room.
+pub(crate) async fn answer(house: &House, inside: Inside, request: Request) -> Response {
+    let Some(tenant) = house.tenant(&inside.room).filter(|it| house.lives(it)) else {
+        return unreachable(&inside.room, "The sandbox was not found");
+    };
+    if tenant.is_paused() {
+        if !tenant.facts.auto_resume {
+            return unreachable(&inside.room, "The sandbox was not found");
+        }
+        if let Err(error) = resume(&tenant).await {
+            return error.into_response();
+        }
+    }
+    if inside.port != ENVD {
+        let message = "The sandbox is running but port is not open";
+        return unreachable(&inside.room, message);
+    }
+    within(tenant, request).await
+}
+
+async fn within(tenant: Arc<Tenant>, request: Request) -> Response {
+    let path = request.uri().path().to_owned();
+    if path == "/health" {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    if let Some(access) = &tenant.facts.access {
+        let given = request.headers().get("x-access-token").and_then(|it| it.to_str().ok());
+        if !given.is_some_and(|it| same(it, access)) {
+            return plain(401, "unauthorized access, please provide a valid access token");
+        }
+    }
+    let wire = request.extensions().get::<Wire>().cloned();
+    let method = request.method().clone();
+    let (parts, body) = request.into_parts();
+    let Ok(body) = Limited::new(body, MOST).collect().await else {
+        return plain(413, "the request is too long");
+    };
+    let call = Call { tenant, wire, headers: parts.headers, body: body.to_bytes() };
+    match (method, path.as_str()) {
+        (Method::GET, "/envs") => envs(&call),
+        (Method::POST, path) if path.starts_with("/process.Process/") => {
+            process::answer(call, path.trim_start_matches("/process.Process/")).await
+        }
+        (Method::POST, path) if path.starts_with("/filesystem.Filesystem/") => {
+            let message = "this server serves no files yet".to_owned();
+            RpcError { code: Code::Unimplemented, message }.into_response()
+        }
+        _ => plain(404, "there is no such call in a sandbox"),
+    }
+}
+
+/// A file by a signed address, which names no room: the signature does.
+pub(crate) fn signed() -> Response {
+    plain(401, "missing signature query parameter")
+}
+
+fn envs(call: &Call) -> Response {
+    let body = serde_json::to_string(&call.tenant.facts.env).unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,270 @@
+//! The rooms that the server lets people into.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use bulkhead_engine::rooms::{
+    Client, ClientError, Journal, JournalError, LaunchError, Life, Lifetime, Record, Then,
+    launch,
+};
+use bulkhead_policy::Policy;
+use bulkhead_spec::{Span, Spec};
+use serde::{Deserialize, Serialize};
+
+use crate::{keys::Keys, random, wire::Wire};
+
+/// The label under which a room carries what its guests were promised.
+const LABEL: &str = "bulkhead.e2b";
+
+/// What every room is made from.
+#[derive(Clone, Debug)]
+pub struct Base {
+    /// What it looks like.
+    pub spec: Spec,
+    /// The rules.
+    pub policy: Policy,
+    /// Who builds it.
+    pub backend: String,
+    /// Bulkhead itself, to be started as a shim.
+    pub program: PathBuf,
+}
+
+/// Everything that the doors lead to.
+#[derive(Debug)]
+pub struct House {
+    base: Base,
+    journal: Journal,
+    pub(crate) keys: Keys,
+    /// The name that user ports are reached by.
+    pub(crate) domain: Option<String>,
+    tenants: Mutex<BTreeMap<String, Arc<Tenant>>>,
+}
+
+/// A room, and what its guests were promised.
+#[derive(Debug)]
+pub(crate) struct Tenant {
+    pub(crate) id: String,
+    pub(crate) client: Client,
+    pub(crate) facts: Facts,
+    /// When its time is over.
+    end: Mutex<SystemTime>,
+    pub(crate) paused: AtomicBool,
+    /// Streams that end with the room.
+    wires: Mutex<BTreeMap<u64, Wire>>,
+    next: AtomicU64,
+}
+
+/// A stream that ends with its room.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    tenant: Arc<Tenant>,
+    id: u64,
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        locked(&self.tenant.wires).remove(&self.id);
+    }
+}
+
+/// What was asked for, and must be known again after the server was restarted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Facts {
+    pub(crate) template: String,
+    pub(crate) metadata: BTreeMap<String, String>,
+    pub(crate) env: BTreeMap<String, String>,
+    /// What opens the room's own doors, if they are locked.
+    pub(crate) access: Option<String>,
+    /// Microseconds since 1970.
+    pub(crate) started: u64,
+    pub(crate) auto_pause: bool,
+    pub(crate) auto_resume: bool,
+}
+
+/// A room that is wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) facts: Facts,
+    pub(crate) timeout: Duration,
+}
+
+impl House {
+    /// A house whose rooms are in `journal`; those that live already are let in.
+    pub async fn open(
+        base: Base,
+        journal: Journal,
+        keys: Keys,
+        domain: Option<String>,
+    ) -> Result<Self, JournalError> {
+        let house = Self { base, journal, keys, domain, tenants: Mutex::new(BTreeMap::new()) };
+        for listed in house.journal.living()? {
+            house.adopt(&listed.record).await;
+        }
+        Ok(house)
+    }
+
+    async fn adopt(&self, record: &Record) {
+        let Some(facts) = record.labels.get(LABEL) else { return };
+        let Ok(facts) = serde_json::from_str::<Facts>(facts) else { return };
+        let client = Client::new(self.journal.socket(&record.id));
+        let Ok(info) = client.inspect().await else { return };
+        let left = info.left_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+        let end = SystemTime::now() + left.unwrap_or_default();
+        let tenant = Tenant {
+            id: record.id.clone(),
+            client,
+            facts,
+            end: Mutex::new(end),
+            paused: AtomicBool::new(info.paused),
+            wires: Mutex::default(),
+            next: AtomicU64::new(0),
+        };
+        locked(&self.tenants).insert(record.id.clone(), Arc::new(tenant));
+    }
+
+    /// Makes a room.
+    pub(crate) async fn make(&self, wanted: Wanted) -> Result<Arc<Tenant>, LaunchError> {
+        let id = format!("i{}", random::word(20).map_err(LaunchError::System)?);
+        let record = self.record(&id, &wanted)?;
+        launch(&self.base.program, &record).await?;
+        let tenant = Arc::new(Tenant {
+            id: id.clone(),
+            client: Client::new(self.journal.socket(&id)),
+            facts: wanted.facts,
+            end: Mutex::new(SystemTime::now() + wanted.timeout),
+            paused: AtomicBool::new(false),
+            wires: Mutex::default(),
+            next: AtomicU64::new(0),
+        });
+        locked(&self.tenants).insert(id, Arc::clone(&tenant));
+        Ok(tenant)
+    }
+
+    fn record(&self, id: &str, wanted: &Wanted) -> Result<Record, LaunchError> {
+        let Base { spec, policy, backend, .. } = self.base.clone();
+        let mut record = Record::new(id.to_owned(), id.to_owned(), spec, policy);
+        record.backend = backend;
+        record.lifetime = lifetime(&wanted.facts, wanted.timeout);
+        let facts = serde_json::to_string(&wanted.facts);
+        let facts = facts.map_err(|error| LaunchError::System(io::Error::other(error)))?;
+        record.labels.insert(LABEL.to_owned(), facts);
+        let own = [
+            ("E2B_SANDBOX", "true"),
+            ("E2B_SANDBOX_ID", id),
+            ("E2B_TEMPLATE_ID", wanted.facts.template.as_str()),
+        ];
+        let asked = wanted.facts.env.iter().map(|(name, it)| (name.as_str(), it.as_str()));
+        record.spec.env.extend(asked.chain(own).map(|(name, it)| (name.into(), it.into())));
+        Ok(record)
+    }
+
+    /// The room called `id`, if it lives.
+    pub(crate) fn tenant(&self, id: &str) -> Option<Arc<Tenant>> {
+        locked(&self.tenants).get(id).cloned()
+    }
+
+    /// All rooms that live, the oldest first. Those that have ended meanwhile are let go.
+    pub(crate) fn tenants(&self) -> Vec<Arc<Tenant>> {
+        let all: Vec<_> = locked(&self.tenants).values().cloned().collect();
+        let mut living: Vec<_> = all.into_iter().filter(|it| self.lives(it)).collect();
+        living.sort_by(|one, other| {
+            (one.facts.started, &one.id).cmp(&(other.facts.started, &other.id))
+        });
+        living
+    }
+
+    /// Whether a room is still there; one that is not is let go.
+    pub(crate) fn lives(&self, tenant: &Tenant) -> bool {
+        let socket = self.journal.socket(&tenant.id);
+        let found = self.journal.find(&tenant.id);
+        let lives = socket.exists() && found.is_ok_and(|it| it.life == Life::Alive);
+        if !lives {
+            self.let_go(tenant);
+        }
+        lives
+    }
+
+    /// Ends a room; says whether it was there.
+    pub(crate) async fn end(&self, id: &str) -> bool {
+        let Some(tenant) = self.tenant(id) else { return false };
+        tenant.cut();
+        let ended = tenant.client.end(Duration::ZERO).await.is_ok();
+        self.let_go(&tenant);
+        if let Err(error) = self.journal.forget(id) {
+            tracing::warn!(%error, "the record of a room stays");
+        }
+        ended
+    }
+
+    fn let_go(&self, tenant: &Tenant) {
+        tenant.cut();
+        locked(&self.tenants).remove(&tenant.id);
+    }
+
+    /// Ceilings of every room: processors and memory.
+    pub(crate) fn size(&self) -> (u64, u64, u64) {
+        let limits = self.base.spec.limits.or(self.base.policy.defaults);
+        let mebibytes = |it: Option<bulkhead_spec::Bytes>| it.map_or(0, |it| it.0 >> 20);
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let processors = u64::try_from(processors).unwrap_or(1);
+        (processors, mebibytes(limits.memory), mebibytes(limits.disk))
+    }
+}
+
+impl Facts {
+    /// Seconds since 1970, with their fraction.
+    pub(crate) fn started_at(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_micros(self.started)
+    }
+}
+
+impl Tenant {
+    /// When its time is over.
+    pub(crate) fn ends_at(&self) -> SystemTime {
+        *locked(&self.end)
+    }
+
+    /// Its time is over in `timeout` from now.
+    pub(crate) async fn live_for(&self, timeout: Duration) -> Result<(), ClientError> {
+        self.client.live(lifetime(&self.facts, timeout)).await?;
+        *locked(&self.end) = SystemTime::now() + timeout;
+        Ok(())
+    }
+
+    /// Whether it is frozen.
+    pub(crate) fn is_paused(&self) -> bool {
+        let over = self.facts.auto_pause && self.ends_at() < SystemTime::now();
+        over || self.paused.load(Ordering::Relaxed)
+    }
+
+    /// The stream on `wire` ends with the room, as long as the binding lives: afterwards the
+    /// connection serves other requests.
+    pub(crate) fn bind(self: &Arc<Self>, wire: Wire) -> Binding {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        locked(&self.wires).insert(id, wire);
+        Binding { tenant: Arc::clone(self), id }
+    }
+
+    fn cut(&self) {
+        for wire in std::mem::take(&mut *locked(&self.wires)).into_values() {
+            wire.cut();
+        }
+    }
+}
+
+fn lifetime(facts: &Facts, timeout: Duration) -> Lifetime {
+    let then = if facts.auto_pause { Then::Pause } else { Then::Kill };
+    Lifetime { ttl: Some(Span(timeout)), idle: None, then }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,21 @@
+//! Doors to rooms over HTTP.
+//!
+//! ```text
+//! connection ─▶ wire ─▶ route ─▶ e2b::control (rooms come and go)
+//!                              └▶ e2b::envd    (programs and files of one room)
+//! ```
+//!
+//! Invariant: doors translate and nothing else. Rooms are made, held and ended by the engine; what
+//! a caller may do was decided by the policy that the server was started with.
+
+mod clock;
+mod e2b;
+mod house;
+mod keys;
+mod random;
+mod route;
+mod wire;
+
+pub use house::{Base, House};
+pub use keys::{Key, KeyError, Keys, Scope};
+pub use wire::{Door, serve};

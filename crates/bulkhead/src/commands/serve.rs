@@ -1,0 +1,128 @@
+//! `bulkhead serve`: rooms over HTTP, for clients of E2B.
+
+use std::{io, net::SocketAddr, path::Path, sync::Arc};
+
+use bulkhead_engine::rooms::Journal;
+use bulkhead_server::{Base, Door, House, serve};
+use tokio::{
+    net::{TcpListener, UnixListener},
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    args::serve::{DoorArgs, ServeArgs},
+    codes::Code,
+    commands::key,
+    config::{ConfigError, Environment},
+    failure::Failure,
+    printer::{Printer, Talk},
+    wish::{Caller, Wish},
+};
+
+/// The home directory that clients expect in a room.
+const HOME: &str = "/home/user";
+
+/// Serves until it is told to stop.
+pub(crate) fn run(
+    args: &ServeArgs,
+    environment: Environment,
+    printer: &mut Printer,
+) -> Result<u8, Failure> {
+    printer.talk = Talk::from(&args.ask.talk);
+    let keys = key::keys(&environment)?;
+    check_remote(&args.door)?;
+    let wish = Wish::of(&args.ask, Caller::default(), environment)?;
+    wish.warnings.iter().for_each(|it| printer.warning(it));
+    let (Some(state), Some(runtime)) = (&wish.paths.state, &wish.paths.runtime) else {
+        return Err(ConfigError::Homeless.into());
+    };
+    let journal = Journal::new(state, runtime);
+    let socket = args.door.socket.clone().unwrap_or_else(|| runtime.join("bulkhead.sock"));
+    let base = base(&wish)?;
+    if keys.list().is_ok_and(|it| it.is_empty()) {
+        printer.note("nobody has a key yet; make one: bulkhead key create NAME");
+    }
+    // Many clients at once, and two of them may need the processor.
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Code::System, "could not start").because(error))?;
+    threads.block_on(async {
+        let opened = House::open(base, journal, keys, args.door.domain.clone()).await;
+        let house = opened.map_err(|error| Failure::from_error(Code::Record, &error))?;
+        let (door, at) = open(args.door.listen, &socket).await.map_err(|error| {
+            Failure::new(Code::System, "could not open the door").because(error)
+        })?;
+        printer.note(&format!("serving at {at}"));
+        let served = serve(Arc::new(house), door, told_to_stop()).await;
+        served.map_err(|error| Failure::new(Code::System, "could not serve").because(error))
+    })?;
+    printer.note("stopped; the rooms live on");
+    Ok(0)
+}
+
+/// What every room is made from.
+fn base(wish: &Wish) -> Result<Base, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(Code::System, "could not find Bulkhead itself").because(error)
+    };
+    let mut spec = wish.spec.clone();
+    // A room belongs to whoever makes it over the door, not to the directory that we started in.
+    spec.workspace = None;
+    let home = HOME.parse();
+    spec.home = Some(home.map_err(|error| failed(io::Error::other(error)))?);
+    let own = [("HOME", HOME), ("USER", "user"), ("LOGNAME", "user")];
+    spec.env.extend(own.map(|(name, it)| (name.into(), it.into())));
+    Ok(Base {
+        spec,
+        policy: wish.policy.clone(),
+        backend: wish.choice.name().to_owned(),
+        program: std::env::current_exe().map_err(failed)?,
+    })
+}
+
+/// A door to the world is opened only by somebody who says so.
+fn check_remote(args: &DoorArgs) -> Result<(), Failure> {
+    let Some(address) = args.listen else { return Ok(()) };
+    if address.ip().is_loopback() || args.allow_remote {
+        return Ok(());
+    }
+    let what = format!("`{address}` can be reached from other machines");
+    Err(Failure::new(Code::Argument, what)
+        .hint("listen on 127.0.0.1, or say --allow-remote if that is what you want"))
+}
+
+async fn open(listen: Option<SocketAddr>, socket: &Path) -> io::Result<(Door, String)> {
+    if let Some(address) = listen {
+        let listener = TcpListener::bind(address).await?;
+        let at = format!("http://{}", listener.local_addr()?);
+        return Ok((Door::Tcp(listener), at));
+    }
+    if let Some(dir) = socket.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    // One that nobody listens on was left by a server that was killed.
+    let taken = tokio::net::UnixStream::connect(socket).await.is_ok();
+    if taken {
+        return Err(io::Error::other("another server listens there"));
+    }
+    if socket.exists() {
+        std::fs::remove_file(socket)?;
+    }
+    let listener = UnixListener::bind(socket)?;
+    rustix::fs::chmod(socket, rustix::fs::Mode::from_raw_mode(0o600))?;
+    Ok((Door::Unix(listener), format!("unix:{}", socket.display())))
+}
+
+async fn told_to_stop() {
+    let (Ok(mut term), Ok(mut int)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+    }
+}
