@@ -27,7 +27,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     context::{Context, DOCKERFILE},
     ignore::Ignore,
-    normal::{Rewrite, hex, normalise},
+    normal::{Rewrite, Shared, hex, normalise},
     review::{Refused, Reviewed, review},
 };
 pub use progress::Progress;
@@ -186,7 +186,7 @@ pub async fn build(
     let labels = [(MANAGED, "image"), (KEY, key.as_str())];
     let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let bases = bases.into_values().map(|it| it.layers).collect();
-    let rewrite = Rewrite { tag: tag.clone(), labels, unlabel: Vec::new(), bases };
+    let rewrite = Rewrite { tag: tag.clone(), labels, bases, shared: Shared::Named };
     reload(docker, &raw, &rewrite).await?;
     // What is loaded has no time of its own here; a name that is given has.
     let (name, version) = tag.rsplit_once(':').unwrap_or((&tag, "latest"));
@@ -370,9 +370,18 @@ async fn reload(docker: &Docker, raw: &str, rewrite: &Rewrite) -> Result<(), Bui
         let part = part.map_err(daemon("export the image"))?;
         saved.write_all(&part).map_err(BuildError::Normal)?;
     }
-    let mut loaded = tempfile::tempfile().map_err(BuildError::Normal)?;
-    normalise(&mut saved, rewrite, &mut loaded).map_err(BuildError::Normal)?;
-    load(docker, loaded).await
+    let mut packed = |shared: Shared| {
+        let rewrite = Rewrite { shared, ..rewrite.clone() };
+        let mut packed = tempfile::tempfile()?;
+        normalise(&mut saved, &rewrite, &mut packed)?;
+        Ok(packed)
+    };
+    let small = packed(Shared::Named).map_err(BuildError::Normal)?;
+    if load(docker, small).await.is_ok() && docker.inspect_image(&rewrite.tag).await.is_ok() {
+        return Ok(());
+    }
+    let whole = packed(Shared::Written).map_err(BuildError::Normal)?;
+    load(docker, whole).await
 }
 
 /// Gives the daemon an image that was written as `docker save` does.

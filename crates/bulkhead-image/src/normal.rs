@@ -26,13 +26,23 @@ const MOST_JSON: u64 = 16 << 20;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rewrite {
     /// `name:tag` of the result.
-    pub tag: String,
+    pub(crate) tag: String,
     /// Labels that are set.
-    pub labels: BTreeMap<String, String>,
-    /// Labels that are dropped.
-    pub unlabel: Vec<String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// The layers of each image that may be the base.
-    pub bases: Vec<Vec<String>>,
+    pub(crate) bases: Vec<Vec<String>>,
+    /// Whether they are written again.
+    pub(crate) shared: Shared,
+}
+
+/// What becomes of layers that the base has as well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Shared {
+    /// They are only named: most daemons read no layer that they have, and a base is large.
+    #[default]
+    Named,
+    /// They are written, for daemons that read everything.
+    Written,
 }
 
 /// Reads what `docker save` wrote of one image, and writes what `docker load` reads.
@@ -54,13 +64,20 @@ pub(crate) fn normalise(
         .map(text)
         .collect::<Result<_, _>>()?;
     let mut config: Value = json_at(saved, &index, &config_at)?;
-    let shared = shared(&config, &rewrite.bases);
+    let own = diff_ids(&config);
+    let shared = shared(&own, &rewrite.bases);
 
     let mut out = Builder::new(BufWriter::new(into));
     let mut digests = Vec::new();
     let mut names = Vec::new();
     for (at, layer) in layers.iter().enumerate() {
         let place = index.get(layer).ok_or_else(|| broken("a layer is missing"))?;
+        let known = own.get(at).filter(|_| at < shared && rewrite.shared == Shared::Named);
+        if let Some(digest) = known.and_then(|it| it.strip_prefix("sha256:")) {
+            names.push(format!("{digest}.tar"));
+            digests.push(format!("sha256:{digest}"));
+            continue;
+        }
         let mut scratch = tempfile::tempfile()?;
         let digest = if at < shared {
             layer::plain(saved, *place, &mut scratch)?
@@ -178,13 +195,16 @@ fn json_at(saved: &mut File, index: &BTreeMap<String, Place>, name: &str) -> io:
     Ok(serde_json::from_reader(Read::take(&mut *saved, place.size))?)
 }
 
-/// How many layers are those of a base.
-fn shared(config: &Value, bases: &[Vec<String>]) -> usize {
+/// The digests of the layers, as the description has them.
+fn diff_ids(config: &Value) -> Vec<String> {
     let own = config.pointer("/rootfs/diff_ids").and_then(Value::as_array);
-    let own: Vec<&str> = own.into_iter().flatten().filter_map(Value::as_str).collect();
-    let starts = |base: &&Vec<String>| base.iter().zip(&own).all(|(a, b)| a == b);
-    let fitting = bases.iter().filter(|it| it.len() <= own.len()).filter(starts);
-    fitting.map(Vec::len).max().unwrap_or(0)
+    own.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// How many layers are those of a base.
+fn shared(own: &[String], bases: &[Vec<String>]) -> usize {
+    let starts = |base: &&Vec<String>| own.starts_with(base);
+    bases.iter().filter(starts).map(Vec::len).max().unwrap_or(0)
 }
 
 /// Writes the description again, with only what belongs to the image.
@@ -213,7 +233,6 @@ fn describe(config: &mut Value, rewrite: &Rewrite, digests: &[String]) -> io::Re
     inner.remove("Domainname");
     let labels = inner.entry("Labels").or_insert(Value::Null);
     let mut kept = labels.as_object().cloned().unwrap_or_default();
-    rewrite.unlabel.iter().for_each(|it| drop(kept.remove(it)));
     let set = |(name, value): (&String, &String)| (name.clone(), Value::from(value.as_str()));
     kept.extend(rewrite.labels.iter().map(set));
     *labels = Value::Object(kept);

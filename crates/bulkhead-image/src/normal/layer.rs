@@ -80,15 +80,31 @@ fn items(plain: &mut File) -> io::Result<Vec<Item>> {
             }
         }
         attributes.sort();
+        let path = plain_name(&entry.path_bytes());
+        // The root itself is there without being said.
+        if path.is_empty() {
+            continue;
+        }
+        let hard = header.entry_type() == EntryType::Link;
+        let link = entry.link_name_bytes();
         items.push(Item {
-            path: entry.path_bytes().into_owned(),
-            link: entry.link_name_bytes().map(std::borrow::Cow::into_owned),
+            path,
+            link: link.map(|it| if hard { plain_name(&it) } else { it.into_owned() }),
             attributes,
             data: Place { start: entry.raw_file_position(), size: entry.size() },
             header,
         });
     }
     Ok(items)
+}
+
+/// A name without the `./` that some archivers put in front of all.
+fn plain_name(name: &[u8]) -> Vec<u8> {
+    let mut name = name;
+    while let Some(rest) = name.strip_prefix(b"./") {
+        name = rest;
+    }
+    if name == b"." { Vec::new() } else { name.to_vec() }
 }
 
 fn write(item: &Item, plain: &mut File, out: &mut Builder<impl Write>) -> io::Result<()> {
@@ -100,7 +116,10 @@ fn write(item: &Item, plain: &mut File, out: &mut Builder<impl Write>) -> io::Re
     header.set_uid(old.uid()?);
     header.set_gid(old.gid()?);
     header.set_mtime(old.mtime()?.min(EPOCH));
-    if let (Some(major), Some(minor)) = (old.device_major()?, old.device_minor()?) {
+    // Only nodes have numbers; what other entries have there may be nothing at all.
+    if matches!(old.entry_type(), EntryType::Char | EntryType::Block)
+        && let (Some(major), Some(minor)) = (old.device_major()?, old.device_minor()?)
+    {
         header.set_device_major(major)?;
         header.set_device_minor(minor)?;
     }
@@ -145,5 +164,64 @@ impl Write for Hashing<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, io::Seek as _};
+
+    use tar::{Archive, Builder, EntryType, Header};
+
+    use super::rewrite;
+    use crate::EPOCH;
+
+    /// As mmdebstrap writes it: the root first, all names with `./`, no numbers of devices.
+    fn tree(order: [&str; 2], time: u64) -> File {
+        let mut out = Builder::new(tempfile::tempfile().unwrap());
+        let mut put = |name: &str, kind: EntryType, link: Option<&str>| {
+            let mut header = Header::new_ustar();
+            header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+            header.set_entry_type(kind);
+            header.set_mode(0o755);
+            header.set_uid(0);
+            header.set_gid(0);
+            header.set_mtime(time);
+            header.set_size(0);
+            if let Some(link) = link {
+                header.set_link_name_literal(link).unwrap();
+            }
+            header.set_cksum();
+            out.append(&header, std::io::empty()).unwrap();
+        };
+        put("./", EntryType::Directory, None);
+        put("./b", EntryType::Link, Some("./z"));
+        for name in order {
+            put(name, EntryType::Regular, None);
+        }
+        out.into_inner().unwrap()
+    }
+
+    #[test]
+    fn order_and_time_leave_no_mark() {
+        let write = |order, time| {
+            let mut out = tempfile::tempfile().unwrap();
+            let digest = rewrite(&mut tree(order, time), &mut out).unwrap();
+            out.rewind().unwrap();
+            (digest, out)
+        };
+        let (first, out) = write(["./z", "./a"], EPOCH + 1);
+        assert_eq!(first, write(["./a", "./z"], EPOCH + 99).0);
+        assert_ne!(first, write(["./a", "./y"], EPOCH + 99).0);
+        let mut archive = Archive::new(out);
+        let names = archive.entries().unwrap().map(|it| {
+            let it = it.unwrap();
+            assert_eq!(it.header().mtime().unwrap(), EPOCH);
+            let link = it.link_name_bytes().map(|it| String::from_utf8(it.to_vec()).unwrap());
+            (String::from_utf8(it.path_bytes().to_vec()).unwrap(), link)
+        });
+        let names: Vec<_> = names.collect();
+        let plain = |it: &str| (it.to_owned(), None);
+        assert_eq!(names, [plain("a"), plain("z"), ("b".to_owned(), Some("z".to_owned()))]);
     }
 }
