@@ -4,7 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use bulkhead_linux::cgroup::Watched;
 use bulkhead_policy::Plan;
-use rustix::process::{getgid, getuid};
+use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::time::timeout;
 
 use super::{
@@ -15,7 +15,7 @@ use super::{
     lower::{self, Disk, Found, Image, User},
     made::{Held, Made},
     names::{self, Names},
-    sandbox::ContainerSandbox,
+    sandbox::{ContainerSandbox, First},
     stage::Stage,
     who::{Caller, Way, decide},
 };
@@ -53,8 +53,7 @@ impl Container {
         }
         link.raise(lower::walls(plan, &found));
         self.daemon.start(&container).await?;
-        let (ready, counters) =
-            tokio::join!(timeout(BIRTH, link.ready()), self.counters(&container));
+        let (ready, first) = tokio::join!(timeout(BIRTH, link.ready()), self.first(&container));
         match ready {
             Ok(Ok(())) => {}
             Ok(Err(Unready::Failed(error) | Unready::Broken(error))) => return Err(error),
@@ -63,7 +62,7 @@ impl Container {
                 return Err(BackendError::Guest("it did not put its walls up".to_owned()));
             }
         }
-        Ok(ContainerSandbox::new(made, container, link, counters, *plan.limits()))
+        Ok(ContainerSandbox::new(made, container, link, first, *plan.limits()))
     }
 
     /// Everything on this host: a record of what is to come, then what the container is shown.
@@ -147,11 +146,14 @@ impl Container {
         Ok((User { uid: id, gid: id, namespace }, Some(owner)))
     }
 
-    /// The counters of a container, where its cgroup can be read.
-    async fn counters(&self, container: &str) -> Option<Watched> {
+    /// The first process of a container and its counters, where they can be seen from here.
+    async fn first(&self, container: &str) -> Option<First> {
         let found = self.daemon.docker.inspect_container(container, None).await.ok()?;
-        let pid = found.state?.pid.filter(|it| *it != 0)?;
-        Watched::of(u32::try_from(pid).ok()?, container)
+        let pid = i32::try_from(found.state?.pid?).ok().and_then(Pid::from_raw)?;
+        // First the descriptor, then the look at whose it is: a number can change hands.
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let counters = Watched::of(pid.as_raw_nonzero().get().unsigned_abs(), container)?;
+        Some(First { process, counters })
     }
 
     /// Why a guest never spoke.

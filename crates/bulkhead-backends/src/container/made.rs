@@ -44,9 +44,8 @@ impl Made {
         &self.daemon
     }
 
-    /// Removes the container, then what it needed.
-    pub(super) async fn remove(mut self) -> Result<(), BackendError> {
-        self.daemon.remove(&self.name).await?;
+    /// Takes back what the container needed, which is removed by now.
+    pub(super) fn release(mut self) -> Result<(), BackendError> {
         self.held.take().map_or(Ok(()), Held::release).map_err(|source| BackendError::System {
             action: "take the sandbox's record back",
             source,

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    os::fd::OwnedFd,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -9,6 +10,10 @@ use std::{
 use bulkhead_linux::cgroup::Watched;
 use bulkhead_policy::ExecPlan;
 use bulkhead_spec::{Bytes, Ending, Limits, Usage};
+use rustix::{
+    io::Errno,
+    process::{Signal, pidfd_send_signal},
+};
 
 use super::{client::Daemon, made::Made};
 use crate::{
@@ -23,12 +28,18 @@ pub(super) struct ContainerSandbox {
     made: Made,
 }
 
+/// The first process of a container, as this host sees it.
+pub(super) struct First {
+    pub(super) process: OwnedFd,
+    pub(super) counters: Watched,
+}
+
 /// What a running program needs of its room.
 struct Shared {
     daemon: Daemon,
     container: String,
     limits: Limits,
-    counters: Option<Watched>,
+    first: Option<First>,
     /// What was last counted: the counters end with the container.
     counted: Mutex<Usage>,
 }
@@ -44,14 +55,14 @@ impl ContainerSandbox {
         made: Made,
         container: String,
         link: Link,
-        counters: Option<Watched>,
+        first: Option<First>,
         limits: Limits,
     ) -> Self {
         let shared = Shared {
             daemon: made.daemon().clone(),
             container,
             limits,
-            counters,
+            first,
             counted: Mutex::new(Usage::default()),
         };
         Self { link, shared: Arc::new(shared), made }
@@ -62,7 +73,7 @@ impl Shared {
     /// What the sandbox has used until now, as far as anybody here can tell.
     fn usage(&self) -> Usage {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(used) = self.counters.as_ref().and_then(Watched::usage) {
+        if let Some(used) = self.first.as_ref().and_then(|it| it.counters.usage()) {
             *counted = Usage {
                 wall: Duration::ZERO,
                 cpu: used.cpu_time.or(counted.cpu),
@@ -77,13 +88,27 @@ impl Shared {
 
     /// Notes what the guest counted, where nobody else does.
     fn note(&self, ended: &Ended) {
-        if self.counters.is_some() {
+        if self.first.is_some() {
             return;
         }
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.cpu = Some(Duration::from_micros(ended.counted.cpu_micros));
         let largest = ended.counted.largest_kib.saturating_mul(1024);
         counted.memory_peak = Some(Bytes(largest));
+    }
+
+    /// Ends every program, through the daemon or, where that does not answer, without it: the first
+    /// process takes the others with it.
+    async fn end(&self) -> Result<(), BackendError> {
+        let told = self.daemon.kill(&self.container).await;
+        let (Err(error), Some(first)) = (&told, &self.first) else { return told };
+        match pidfd_send_signal(&first.process, Signal::KILL) {
+            Ok(()) | Err(Errno::SRCH) => {
+                tracing::debug!(%error, "ended without the daemon");
+                Ok(())
+            }
+            Err(_) => told,
+        }
     }
 
     /// Whether the kernel killed something here for want of memory.
@@ -152,13 +177,18 @@ impl Sandbox for ContainerSandbox {
 
     async fn kill(&self) -> Result<(), BackendError> {
         self.shared.usage();
-        self.shared.daemon.kill(&self.shared.container).await
+        self.shared.end().await
     }
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         let Self { link, shared, made } = *self;
-        drop((link, shared));
-        made.remove().await
+        drop(link);
+        if let Err(error) = shared.daemon.remove(&shared.container).await {
+            // What cannot be removed now must not go on running; its record stays for a sweep.
+            shared.end().await?;
+            return Err(error);
+        }
+        made.release()
     }
 }
 
