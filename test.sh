@@ -95,7 +95,7 @@ fi
 # A host that cannot build sandboxes fails instead of skipping what it cannot try. A private daemon
 # needs root.
 if [ "$(id -u)" -eq 0 ]; then
-    export BULKHEAD_REQUIRE=native,docker
+    export BULKHEAD_REQUIRE=native,docker,runsc
 else
     export BULKHEAD_REQUIRE=native
 fi

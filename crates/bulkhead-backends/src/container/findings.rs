@@ -18,8 +18,15 @@ fn finding(guarantee: Guarantee, facts: &Facts, runtime: &Runtime) -> Option<Fin
         Guarantee::HostTriggersProtected => upheld("read-only mounts, stand-ins"),
         Guarantee::NoNetwork => upheld("network namespace without an interface"),
         Guarantee::MemoryBounded => memory(facts),
+        Guarantee::CpuBounded if runtime.kernel == Kernel::UserSpace => {
+            Finding::never(guarantee, "gVisor's share of the CPU is not proven to be held")
+        }
         Guarantee::CpuBounded => by_daemon(guarantee, facts, Held::Cpu),
         Guarantee::CpuTimeBounded => upheld("the daemon's count"),
+        Guarantee::ProcessesBounded if runtime.kernel == Kernel::UserSpace => Finding::never(
+            guarantee,
+            "a daemon counts gVisor's threads, not the programs inside",
+        ),
         Guarantee::ProcessesBounded => by_daemon(guarantee, facts, Held::Pids),
         Guarantee::OpenFilesBounded => upheld("resource limit"),
         Guarantee::DiskBounded => upheld("read-only root, sized tmpfs"),

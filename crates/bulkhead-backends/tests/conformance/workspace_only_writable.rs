@@ -173,7 +173,7 @@ for path in ["/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", *walk("/pro
     if works(opened, path, os.O_WRONLY) and not is_nothing(path):
         broken(path)
     tried += 1
-if tried < 100:
+if tried < 50:
     raise SystemExit(f"there were only {tried} files to try")
 held()
 "#;
