@@ -1,6 +1,7 @@
 //! A Docker daemon to measure against: the machine's own if one answers, else a private one.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -77,7 +78,7 @@ impl Dockerd {
         let unstartable = || "could not start `dockerd`".to_owned();
         let log = File::create(dir.join("log")).or_trouble(unstartable)?;
         let host = format!("unix://{}", at("socket"));
-        let gvisor = programs::find("runsc").map(|it| format!("runsc={}", it.display()));
+        let gvisor = gvisor(&dir)?;
         // It must not outlive us even if we are killed; setpriv(1) becomes the daemon.
         let daemon = programs::command("setpriv")
             .args(["--pdeathsig", "TERM", "--"])
@@ -144,6 +145,18 @@ impl Drop for Dockerd {
             stop(daemon);
         }
     }
+}
+
+/// gVisor as a runtime without network, if it is installed; a daemon takes arguments for it only
+/// from a file of its own.
+fn gvisor(dir: &Path) -> Result<Option<String>, Trouble> {
+    let Some(program) = programs::find("runsc") else { return Ok(None) };
+    let script = dir.join("runsc");
+    let text = format!("#!/bin/sh\nexec {} --network=none \"$@\"\n", program.display());
+    fs::write(&script, text)
+        .and_then(|()| fs::set_permissions(&script, Permissions::from_mode(0o755)))
+        .or_trouble(|| format!("could not write `{}`", script.display()))?;
+    Ok(Some(format!("runsc={}", script.display())))
 }
 
 /// Asks the daemon to end, so that it takes its containerd with it and unmounts its data.

@@ -91,6 +91,10 @@ impl Field {
         let cgroup = CgroupParent::new();
         let bundle = Bundle::make(&scratch, &cgroup.path())?;
         let dockerd = Dockerd::private(&scratch, &bundle, &cgroup)?;
+        // What Bulkhead starts from where nobody names an image.
+        let mut tag = programs::command("docker");
+        tag.args(["tag", IMAGE, "bulkhead/agent:latest"]).envs(dockerd.env());
+        programs::output(&mut tag)?;
         let (work, home) = (scratch.dir("work")?, scratch.dir("home")?);
         Ok(Self { dockerd, bulkhead, work, home, _cgroup: cgroup, _scratch: scratch })
     }
@@ -107,14 +111,11 @@ impl Field {
 
     /// A command that does `job` in the given way.
     pub(super) fn command(&self, way: Way, job: Job) -> Command {
-        let image = format!("docker-daemon:{IMAGE}");
         let mut command = match way {
             Way::Unwalled => self.bulkhead(&["--backend", "none"]),
             Way::Native => self.bulkhead(&["--backend", "native"]),
-            Way::OnDocker => self.bulkhead(&["--backend", "docker", "--image", &image]),
-            Way::OnGvisor => {
-                self.bulkhead(&["--backend", "docker", "--runtime", "runsc", "--image", &image])
-            }
+            Way::OnDocker => self.bulkhead(&["--backend", "docker"]),
+            Way::OnGvisor => self.bulkhead(&["--backend", "docker", "--runtime", "runsc"]),
             Way::Hardened => self.hardened(&["run", "--rm"]),
         };
         command.args(job.argv()).envs(self.dockerd.env()).current_dir(&self.work);
@@ -126,7 +127,7 @@ impl Field {
         let mut command = programs::command(&self.bulkhead);
         command.args(["run", "--quiet"]).args(flags);
         if !flags.contains(&"none") {
-            command.args(["--memory", "512m", "--cpus", "1", "--pids", "64", "--disk", "64m"]);
+            command.args(["--memory", "512m", "--disk", "64m"]);
         }
         command.arg("--").env("BULKHEAD_HOME", &self.home).env("HOME", &self.home);
         command
@@ -141,7 +142,7 @@ impl Field {
             .args(["--network", "none", "--read-only", "--cap-drop", "ALL"])
             .args(["--security-opt", "no-new-privileges", "--user", "200000:200000"])
             .args(["--tmpfs", "/tmp:rw,nosuid,nodev,size=64m", "--ipc", "private"])
-            .args(["--memory", "512m", "--memory-swap", "512m", "--cpus", "1"])
+            .args(["--memory", "512m", "--memory-swap", "512m", "--cpus", "2"])
             .args(["--pids-limit", "64", "--ulimit", "nofile=4096", "--ulimit", "core=0"])
             .args(["--log-driver", "none", "--volume", &format!("{work}:{work}")])
             .args(["--workdir", &work.to_string(), IMAGE])
