@@ -12,6 +12,7 @@ use std::{
 };
 
 use bulkhead_spec::Host;
+use http::HeaderValue;
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{gate::Permit, room::Room, wire::Wire};
@@ -61,6 +62,32 @@ pub(crate) enum DialFailed {
     /// Nobody there answered.
     #[error("it could not be reached")]
     Unreached(#[source] io::Error),
+}
+
+/// What a connection for plain requests leads to.
+pub(crate) enum Route {
+    /// The host itself.
+    Host,
+    /// The proxy before it, which wants whole addresses, and perhaps to know who asks.
+    Proxy(Option<HeaderValue>),
+}
+
+/// Connects to what was permitted, for plain requests: a proxy is told of each, since most of
+/// them open tunnels to port 443 only.
+pub(crate) async fn dial_plain(
+    room: &Room,
+    permit: &Permit,
+) -> Result<(Wire, Route), DialFailed> {
+    let host = &permit.destination().host;
+    let proxy = room.upstream.proxy_for(host).filter(|_| !is_the_host(host));
+    match proxy {
+        Some(proxy) => {
+            let login = upstream::login(proxy);
+            let wire = upstream::connect(room, proxy).await?;
+            Ok((wire, Route::Proxy(login)))
+        }
+        None => Ok((dial(room, permit).await?, Route::Host)),
+    }
 }
 
 /// Connects to what was permitted.

@@ -6,7 +6,10 @@
 mod connection;
 mod tap;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use bulkhead_spec::EgressEvent;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
@@ -57,6 +60,11 @@ impl Line {
 
     pub(crate) fn permit(&self) -> Arc<Permit> {
         Arc::clone(&self.permit)
+    }
+
+    /// How long is waited for each piece of a request or an answer.
+    pub(crate) fn patience(&self) -> Duration {
+        self.room.timings.idle
     }
 
     pub(crate) fn toll(&self) -> &Toll {

@@ -16,7 +16,7 @@ pub fn head(bytes: &[u8]) -> Option<String> {
 
 /// Reads a whole request, head and body, as it would be sent on; `None` if it is refused.
 pub fn request(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
     runtime.block_on(async {
         let (near, far) = tokio::io::duplex(64 << 10);
         let sending = async {
@@ -33,7 +33,7 @@ pub fn request(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
 
 /// Reads what a SOCKS client says after its greeting was accepted.
 pub fn socks(bytes: &[u8]) -> Option<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().ok()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
     runtime.block_on(async {
         let mut wire = Wire::other(std::io::Cursor::new(Vec::new()));
         wire.ahead.extend_from_slice(bytes);

@@ -56,6 +56,9 @@ impl Gateway {
         entrances: Entrances,
         sink: impl Fn(EgressEvent) + Send + Sync + 'static,
     ) -> Result<Self, StartFailed> {
+        if !plan.secrets.is_empty() {
+            no_core_dumps()?;
+        }
         let room = Arc::new(Room::new(plan, Arc::new(Report::new(sink)))?);
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -145,6 +148,16 @@ impl Gateway {
             drop(thread.join());
         }
     }
+}
+
+/// A core dump of this process would hold the secrets. A limit of one byte, unlike none, also
+/// stops dumps that are piped to a program.
+fn no_core_dumps() -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    let maximum = getrlimit(Resource::Core).maximum;
+    let current = Some(maximum.map_or(1, |most| most.min(1)));
+    Ok(setrlimit(Resource::Core, Rlimit { current, maximum })?)
 }
 
 impl Drop for Gateway {

@@ -25,7 +25,7 @@ use crate::{
     exchange::{Line, Security},
     gate::{self, Denied, Permit},
     refusal::Answer,
-    relay::relay,
+    relay::{forbidden, relay},
     room::Room,
     wire::Wire,
 };
@@ -75,11 +75,17 @@ pub(crate) async fn serve(room: &Arc<Room>, mut wire: Wire, face: Face) {
         };
         patience = BETWEEN.min(room.timings.idle);
         if head.method == Method::CONNECT && matches!(face, Face::Proxy) {
-            return connect::serve(room, wire, &head.target).await;
+            return connect::serve(room, wire, &head).await;
         }
         let judged = choose(room, &face, &head, &mut line);
         let next = match judged {
-            Ok(line) => turn(&mut wire, head, &line).await,
+            Ok(line) => {
+                let permit = line.permit();
+                tokio::select! {
+                    next = turn(&mut wire, head, &line) => next,
+                    () = forbidden(room, &permit) => return wire.reset(),
+                }
+            }
             Err(answer) => return refuse(&mut wire, &answer).await,
         };
         match next {
@@ -182,7 +188,7 @@ fn agrees(head: &Head, judged: &Destination, usual: u16) -> Result<(), Answer> {
 async fn turn(wire: &mut Wire, head: Head, line: &Line) -> Result<Next, Answer> {
     let persistent = head.is_persistent();
     let (method, framing) = (head.method.clone(), head.framing);
-    let (feed, body) = body::channel(framing);
+    let (feed, body) = body::channel(framing, line.patience());
     let request = upstream_request(&head, body)?;
     if head.expects_continue {
         drop(wire.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await);
@@ -206,7 +212,12 @@ async fn turn(wire: &mut Wire, head: Head, line: &Line) -> Result<Next, Answer> 
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return upgrade(wire, line, response).await;
     }
-    let answered = respond::write(wire, response, respond::To { method, persistent }).await;
+    let answered = respond::write(
+        wire,
+        response,
+        respond::To { method, persistent, patience: line.patience() },
+    )
+    .await;
     match answered {
         Ok(()) if persistent => Ok(Next::Request),
         Ok(()) | Err(_) => Ok(Next::Nothing),
@@ -240,7 +251,7 @@ pub(crate) async fn read_whole(mut wire: Wire) -> Option<(String, Vec<u8>)> {
     use http_body_util::BodyExt;
 
     let head = head::read(&mut wire).await.ok()?;
-    let (feed, body) = body::channel(head.framing);
+    let (feed, body) = body::channel(head.framing, BETWEEN);
     let toll = crate::meter::Toll::free();
     let pump = feed.pump(&mut wire, head.framing, &toll);
     let (pumped, collected) = tokio::join!(pump, body.collect());

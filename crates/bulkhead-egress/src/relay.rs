@@ -170,7 +170,7 @@ async fn idle(room: &Room, moved: &Moved) {
 }
 
 /// Ends when the rules have changed and do not allow this any more.
-async fn forbidden(room: &Room, permit: &Permit) {
+pub(crate) async fn forbidden(room: &Room, permit: &Permit) {
     let mut rules = room.watch_rules();
     let to = permit.destination();
     loop {

@@ -21,7 +21,7 @@ pub enum Range {
 }
 
 /// The most names that are remembered; nobody has so many good reasons.
-const MOST: u32 = 65_536;
+const MOST: u32 = 16_384;
 
 impl Range {
     fn first(self) -> u32 {

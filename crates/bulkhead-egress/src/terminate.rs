@@ -19,6 +19,7 @@ use crate::{
         headers,
     },
     refusal::Answer,
+    relay::forbidden,
     room::Room,
     wire::Wire,
 };
@@ -47,7 +48,7 @@ pub(crate) async fn serve(room: &Arc<Room>, permit: Permit, inside: Wire) {
 
 /// HTTP/2 from inside.
 async fn serve_many(room: &Arc<Room>, permit: Arc<Permit>, inside: Wire) {
-    let line = Arc::new(Line::new(Arc::clone(room), permit, Security::TlsAny));
+    let line = Arc::new(Line::new(Arc::clone(room), Arc::clone(&permit), Security::TlsAny));
     let service = service_fn(move |request| {
         let line = Arc::clone(&line);
         async move {
@@ -61,8 +62,11 @@ async fn serve_many(room: &Arc<Room>, permit: Arc<Permit>, inside: Wire) {
         .max_header_list_size(64 << 10)
         .keep_alive_interval(Some(Duration::from_mins(1)))
         .serve_connection(TokioIo::new(inside), service);
-    // How it ends is between the program and us.
-    drop(serving.await);
+    tokio::select! {
+        // How it ends is between the program and us.
+        ended = serving => drop(ended),
+        () = forbidden(room, &permit) => {}
+    }
 }
 
 async fn exchange(line: &Line, request: Request<Incoming>) -> Result<Response<Body>, Answer> {

@@ -37,8 +37,11 @@ pub(crate) async fn serve(
     mut inside: Wire,
     outside: Option<Wire>,
 ) {
-    if permit.allowance().speech.contains(&Speech::Raw) && !permit.needs_reading() {
-        // Whoever speaks first, it may be anything.
+    let raw = permit.allowance().speech.contains(&Speech::Raw);
+    let counted = room.meter.counts_tokens_of(&permit.destination().host);
+    if raw && !permit.needs_reading() && !counted {
+        // Whoever speaks first, it may be anything; also at a host that has a secret, whose ssh
+        // has nothing to do with it.
         return pass_on(room, &permit, inside, outside).await;
     }
     let first = timeout(room.timings.handshake, hello::listen(&mut inside)).await;

@@ -1,7 +1,7 @@
 //! One connection to a host, for requests.
 
 use bulkhead_spec::Host;
-use http::{Request, Response, StatusCode, Uri, Version, header};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version, header};
 use hyper::{
     body::Incoming,
     client::conn::{http1, http2},
@@ -11,11 +11,18 @@ use rustls::pki_types::ServerName;
 use tokio_rustls::TlsConnector;
 
 use super::Security;
-use crate::{dial, gate::Permit, http::body::Body, refusal::Answer, room::Room, wire::Wire};
+use crate::{
+    dial::{self, DialFailed, Route},
+    gate::Permit,
+    http::body::Body,
+    refusal::Answer,
+    room::Room,
+    wire::Wire,
+};
 
 /// A connection that carries one request at a time, or many.
 pub(super) enum Connection {
-    One(http1::SendRequest<Body>),
+    One(http1::SendRequest<Body>, Route),
     Many(http2::SendRequest<Body>),
 }
 
@@ -27,13 +34,16 @@ impl Connection {
         security: Security,
     ) -> Result<Self, Answer> {
         let to = permit.destination();
-        let dialled = dial::dial(room, permit).await;
-        let wire = dialled.map_err(|it| Answer::failed(&to.host.to_string(), to.port, &it))?;
+        let failed = |it: DialFailed| Answer::failed(&to.host.to_string(), to.port, &it);
+        if security == Security::Plain {
+            let (wire, route) = dial::dial_plain(room, permit).await.map_err(failed)?;
+            return one(wire, route).await;
+        }
+        let wire = dial::dial(room, permit).await.map_err(failed)?;
         match security {
-            Security::Plain => one(wire).await,
-            Security::Tls => {
+            Security::Plain | Security::Tls => {
                 let (wire, _) = secure(room, &to.host, wire, &[b"http/1.1"]).await?;
-                one(wire).await
+                one(wire, Route::Host).await
             }
             Security::TlsAny => {
                 let (wire, protocol) =
@@ -41,7 +51,7 @@ impl Connection {
                 if protocol.as_deref() == Some(b"h2") {
                     many(wire).await
                 } else {
-                    one(wire).await
+                    one(wire, Route::Host).await
                 }
             }
         }
@@ -53,7 +63,10 @@ impl Connection {
         mut request: Request<Body>,
     ) -> Result<Response<Incoming>, (hyper::Error, Option<Request<Body>>)> {
         match self {
-            Self::One(sender) => {
+            Self::One(sender, route) => {
+                if let Route::Proxy(login) = route {
+                    request = for_proxy(request, login.as_ref());
+                }
                 *request.version_mut() = Version::HTTP_11;
                 let sent = sender.try_send_request(request).await;
                 sent.map_err(|mut it| (it.take_message(), it.into_error())).map_err(swap)
@@ -68,14 +81,14 @@ impl Connection {
 
     pub(super) fn is_open(&self) -> bool {
         match self {
-            Self::One(sender) => !sender.is_closed(),
+            Self::One(sender, _) => !sender.is_closed(),
             Self::Many(sender) => !sender.is_closed(),
         }
     }
 
     pub(super) fn is_ready(&self) -> bool {
         match self {
-            Self::One(sender) => sender.is_ready(),
+            Self::One(sender, _) => sender.is_ready(),
             Self::Many(sender) => sender.is_ready(),
         }
     }
@@ -83,7 +96,7 @@ impl Connection {
     /// The same connection again, if it can carry more than one request at a time.
     pub(super) fn shared(&self) -> Option<Self> {
         match self {
-            Self::One(_) => None,
+            Self::One(..) => None,
             Self::Many(sender) => Some(Self::Many(sender.clone())),
         }
     }
@@ -99,7 +112,7 @@ fn for_many(mut request: Request<Body>) -> Request<Body> {
     let path = request.uri().path_and_query().cloned();
     let target = Uri::builder()
         .scheme("https")
-        .authority(host.as_ref().map(http::HeaderValue::as_bytes).unwrap_or_default())
+        .authority(host.as_ref().map(HeaderValue::as_bytes).unwrap_or_default())
         .path_and_query(path.unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")));
     if let Ok(target) = target.build() {
         *request.uri_mut() = target;
@@ -108,14 +121,31 @@ fn for_many(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-async fn one(wire: Wire) -> Result<Connection, Answer> {
+/// A proxy is told the whole address.
+fn for_proxy(mut request: Request<Body>, login: Option<&HeaderValue>) -> Request<Body> {
+    let host = request.headers().get(header::HOST).cloned();
+    let path = request.uri().path_and_query().cloned();
+    let target = Uri::builder()
+        .scheme("http")
+        .authority(host.as_ref().map(HeaderValue::as_bytes).unwrap_or_default())
+        .path_and_query(path.unwrap_or_else(|| http::uri::PathAndQuery::from_static("/")));
+    if let Ok(target) = target.build() {
+        *request.uri_mut() = target;
+    }
+    if let Some(login) = login {
+        request.headers_mut().insert(header::PROXY_AUTHORIZATION, login.clone());
+    }
+    request
+}
+
+async fn one(wire: Wire, route: Route) -> Result<Connection, Answer> {
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(256 << 10)
         .handshake(TokioIo::new(wire))
         .await
         .map_err(|it| super::broken(&it))?;
     tokio::spawn(async move { drop(connection.with_upgrades().await) });
-    Ok(Connection::One(sender))
+    Ok(Connection::One(sender, route))
 }
 
 async fn many(wire: Wire) -> Result<Connection, Answer> {

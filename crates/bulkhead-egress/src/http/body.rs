@@ -5,12 +5,13 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
 use hyper::body::{Frame, Incoming, SizeHint};
-use tokio::{io::AsyncReadExt, sync::mpsc};
+use tokio::{io::AsyncReadExt, sync::mpsc, time::timeout};
 
 use crate::{meter::Toll, wire::Wire};
 
@@ -48,12 +49,16 @@ pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
 }
 
 /// The end from which a body is fed.
-pub(crate) struct Feed(Option<mpsc::Sender<io::Result<Bytes>>>);
+pub(crate) struct Feed {
+    to: Option<mpsc::Sender<io::Result<Bytes>>>,
+    patience: Duration,
+}
 
-/// Two ends of a body: what is pumped into one comes out of the other.
-pub(crate) fn channel(framing: Framing) -> (Feed, Body) {
+/// Two ends of a body: what is pumped into one comes out of the other. Each piece must come
+/// within `patience`.
+pub(crate) fn channel(framing: Framing, patience: Duration) -> (Feed, Body) {
     if framing == Framing::Empty {
-        return (Feed(None), empty());
+        return (Feed { to: None, patience }, empty());
     }
     // One piece waits while another is sent: a slow host slows the program down.
     let (sender, receiver) = mpsc::channel(1);
@@ -61,7 +66,7 @@ pub(crate) fn channel(framing: Framing) -> (Feed, Body) {
         Framing::Length(length) => Some(length),
         Framing::Empty | Framing::Chunked => None,
     };
-    (Feed(Some(sender)), Fed { receiver, left }.boxed_unsync())
+    (Feed { to: Some(sender), patience }, Fed { receiver, left }.boxed_unsync())
 }
 
 struct Fed {
@@ -149,11 +154,12 @@ impl Feed {
         framing: Framing,
         toll: &Toll,
     ) -> io::Result<bool> {
-        let Some(sender) = self.0 else { return Ok(true) };
+        let Some(sender) = self.to else { return Ok(true) };
+        let to = Outlet { sender: &sender, toll, patience: self.patience };
         let read = match framing {
             Framing::Empty => Ok(true),
-            Framing::Length(length) => plain(wire, length, &sender, toll).await,
-            Framing::Chunked => chunked(wire, &sender, toll).await,
+            Framing::Length(length) => plain(wire, length, &to).await,
+            Framing::Chunked => chunked(wire, &to).await,
         };
         if let Err(error) = &read {
             // The host must not take what came so far for the whole.
@@ -163,50 +169,50 @@ impl Feed {
     }
 }
 
-async fn plain(
-    wire: &mut Wire,
-    mut left: u64,
-    to: &mpsc::Sender<io::Result<Bytes>>,
-    toll: &Toll,
-) -> io::Result<bool> {
+/// Where pieces of a body go, and how long each may take.
+struct Outlet<'a> {
+    sender: &'a mpsc::Sender<io::Result<Bytes>>,
+    toll: &'a Toll,
+    patience: Duration,
+}
+
+async fn plain(wire: &mut Wire, mut left: u64, to: &Outlet<'_>) -> io::Result<bool> {
     while left > 0 {
         let mut piece =
             Vec::with_capacity(usize::try_from(left.min(64 << 10)).unwrap_or(64 << 10));
-        let read = wire.take(left.min(64 << 10)).read_buf(&mut piece).await?;
+        let read =
+            timeout(to.patience, wire.take(left.min(64 << 10)).read_buf(&mut piece)).await??;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         left -= read as u64;
-        toll.up(read as u64)
+        to.toll
+            .up(read as u64)
             .map_err(|why| io::Error::new(io::ErrorKind::QuotaExceeded, why))?;
-        if to.send(Ok(piece.into())).await.is_err() {
+        if to.sender.send(Ok(piece.into())).await.is_err() {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-async fn chunked(
-    wire: &mut Wire,
-    to: &mpsc::Sender<io::Result<Bytes>>,
-    toll: &Toll,
-) -> io::Result<bool> {
+async fn chunked(wire: &mut Wire, to: &Outlet<'_>) -> io::Result<bool> {
     loop {
-        let size = chunk_size(&line(wire).await?)?;
+        let size = chunk_size(&timeout(to.patience, line(wire)).await??)?;
         if size == 0 {
             let mut most = TRAILERS;
             loop {
-                let trailer = line(wire).await?;
+                let trailer = timeout(to.patience, line(wire)).await??;
                 if trailer.is_empty() {
                     return Ok(true);
                 }
                 most = most.checked_sub(trailer.len()).ok_or(io::ErrorKind::FileTooLarge)?;
             }
         }
-        if !plain(wire, size, to, toll).await? {
+        if !plain(wire, size, to).await? {
             return Ok(false);
         }
-        if !line(wire).await?.is_empty() {
+        if !timeout(to.patience, line(wire)).await??.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a chunk has no end"));
         }
     }

@@ -1,12 +1,12 @@
 //! The answer of a host, on its way inside.
 
-use std::io;
+use std::{io, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use hyper::body::Body as _;
-use tokio::io::AsyncWriteExt;
+use tokio::{io::AsyncWriteExt, time::timeout};
 
 use super::body::Body;
 use crate::wire::Wire;
@@ -17,6 +17,8 @@ pub(crate) struct To {
     pub(crate) method: Method,
     /// Whether the connection goes on after the answer.
     pub(crate) persistent: bool,
+    /// How long each piece of the answer may take, to come and to be taken.
+    pub(crate) patience: Duration,
 }
 
 /// How the end of an answer is told.
@@ -50,10 +52,10 @@ pub(crate) async fn write(wire: &mut Wire, response: Response<Body>, to: To) -> 
     if ending == Ending::NoBody {
         return wire.flush().await;
     }
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = timeout(to.patience, body.frame()).await? {
         let frame = frame.map_err(io::Error::other)?;
         if let Ok(bytes) = frame.into_data() {
-            piece(wire, bytes, ending).await?;
+            timeout(to.patience, piece(wire, bytes, ending)).await??;
         }
     }
     if ending == Ending::Chunks {

@@ -276,3 +276,18 @@ async fn rules_about_requests_hold_in_the_clear() {
         assert!(said.starts_with(&format!("HTTP/1.1 {expected}")), "{method} {path}: {said}");
     }
 }
+
+/// Row D6: the tunnel and the Host that asks for it.
+#[tokio::test]
+async fn a_tunnel_and_its_host_header_agree() {
+    let (stage, _) = good().await;
+    for (host, expected) in
+        [("good.com:80", "200"), ("good.com", "200"), ("also.com:80", "421")]
+    {
+        let mut stream = tokio::net::TcpStream::connect(stage.http).await.unwrap();
+        let request = format!("CONNECT good.com:80 HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let said = read_head(&mut stream).await;
+        assert!(said.starts_with(&format!("HTTP/1.1 {expected}")), "{host}: {said}");
+    }
+}

@@ -93,3 +93,21 @@ async fn two_gateways_know_nothing_of_each_other() {
     let mut stream = ways::transparent(&other, (address, 9000).into()).await;
     assert!(is_over(&mut stream).await);
 }
+
+/// Row D25, for an answer that never ends.
+#[tokio::test]
+async fn a_rule_that_is_taken_back_cuts_an_answer_that_is_under_way() {
+    let world = Arc::new(World::default());
+    let (at, _) =
+        servers::scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhello").await;
+    world.put("good.com", "203.0.113.1", 80, at);
+    let stage = Stage::new(&world, &["good.com"], &[]);
+    let mut stream = tokio::net::TcpStream::connect(stage.http).await.unwrap();
+    let request = b"GET http://good.com/ HTTP/1.1\r\nHost: good.com\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    assert!(ways::read_head(&mut stream).await.starts_with("HTTP/1.1 200"));
+    let mut hello = [0; 5];
+    stream.read_exact(&mut hello).await.unwrap();
+    stage.gateway.replace_rules(rules(&[], &[]));
+    assert!(is_over(&mut stream).await);
+}

@@ -62,3 +62,22 @@ fn an_address_of_a_proxy_is_read_and_its_password_not_said() {
     let error = "socks5://user:secret@x:1".parse::<ProxyAddress>().unwrap_err();
     assert!(!error.to_string().contains("secret"));
 }
+
+#[tokio::test]
+async fn plain_requests_are_told_to_the_proxy_whole() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    let (proxy, notes) = servers::scripted(answer).await;
+    let world = Arc::new(World::default());
+    let proxy = format!("http://me:pw@{proxy}").parse().unwrap();
+    let upstream = Upstream { proxy: Some(proxy), ..Upstream::default() };
+    let rules = rules(&["far.com"], &[]);
+    let stage = Stage::with(&world, GatewayPlan { rules, upstream, ..plan() });
+    let request =
+        b"GET http://far.com/x?y HTTP/1.1\r\nHost: far.com\r\nConnection: close\r\n\r\n";
+    let said = crate::ways::raw_http(&stage, request).await;
+    assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    let asked = notes.lock().unwrap()[0].clone();
+    assert!(asked.starts_with("GET http://far.com/x?y HTTP/1.1\r\n"), "{asked}");
+    assert!(asked.contains("host: far.com\r\n"), "{asked}");
+    assert!(asked.contains("proxy-authorization: Basic bWU6cHc=\r\n"), "{asked}");
+}

@@ -1,9 +1,9 @@
 //! What the rules say about a host, an address, a request.
 
 use bulkhead_policy::{
-    AddressClass, EgressCeiling, EgressRules, Reason, Scope, Speech, Verdict,
+    AddressClass, EgressCeiling, EgressRules, Policy, Reason, Scope, Speech, Verdict, resolve,
 };
-use bulkhead_spec::{Host, Sourced, denying};
+use bulkhead_spec::{Egress, Guarantee, Host, Network, Sourced, Spec, denying};
 use proptest::prelude::*;
 
 fn rules(allow: &[&str], deny: &[&str]) -> EgressRules {
@@ -221,6 +221,45 @@ const TEXTS: [&str; 12] = [
     "http://a.com",
 ];
 const HOSTS: [&str; 6] = ["a.com", "b.a.com", "c.b.a.com", "10.1.2.3", "10.9.9.9", "b.com"];
+
+#[test]
+fn an_observed_sandbox_reaches_what_is_public_and_nothing_else() {
+    let spec = Spec { network: Network::Observe, ..Spec::default() };
+    let plan = resolve(spec, &Policy::default()).unwrap();
+    let rules = plan.egress().rules();
+    assert!(plan.require().contains(Guarantee::EgressOnlyThroughProxy));
+    for port in [22, 80, 443] {
+        assert!(allows(rules, "anything.example.com", port));
+    }
+    for to in ["10.0.0.1", "93.184.216.34", "169.254.169.254", "localhost", "dns.google"] {
+        assert!(!allows(rules, to, 443), "{to}");
+    }
+    assert!(!rules.may_dial("10.0.0.1".parse().unwrap(), 443));
+    assert!(!allows(rules, "host.bulkhead.internal", 443));
+}
+
+#[test]
+fn a_sandbox_with_a_proxy_gets_what_it_asked_for_as_far_as_its_machine_allows() {
+    let list = |texts: &[&str], origin: &str| -> Vec<Sourced> {
+        texts.iter().flat_map(|it| denying(it, origin).unwrap()).collect()
+    };
+    let egress = Egress { allow: list(&["a.com", "b.com"], "--allow"), ..Egress::default() };
+    let spec = Spec { network: Network::Proxy, egress, ..Spec::default() };
+    let ceiling = list(&["a.com", "c.com"], "/etc/bulkhead/config.toml");
+    let egress = EgressCeiling {
+        allow: [ceiling.into_iter().collect()].into(),
+        ..EgressCeiling::default()
+    };
+    let policy = Policy { egress, ..Policy::default() };
+    let plan = resolve(spec.clone(), &policy).unwrap();
+    let reached = ["a.com", "b.com", "c.com"].map(|it| allows(plan.egress().rules(), it, 443));
+    assert_eq!(reached, [true, false, false]);
+    let denied = resolve(spec, &Policy { network: Network::None, ..Policy::default() });
+    assert_eq!(
+        denied.unwrap_err().to_string(),
+        "asked for network `proxy`, the ceiling is `none`"
+    );
+}
 
 proptest! {
     #[test]

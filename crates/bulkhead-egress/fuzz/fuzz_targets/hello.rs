@@ -1,0 +1,17 @@
+//! The first thing that a TLS client says.
+#![cfg_attr(fuzzing, no_main)]
+
+fn check(bytes: &[u8]) {
+    bulkhead_egress::fuzzing::hello(bytes);
+}
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| check(bytes));
+
+#[cfg(not(fuzzing))]
+fn main() -> std::io::Result<()> {
+    for file in std::env::args_os().skip(1) {
+        check(&std::fs::read(file)?);
+    }
+    Ok(())
+}
