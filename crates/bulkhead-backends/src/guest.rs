@@ -16,6 +16,7 @@
 //! link.listen(&doors).await?                       -> Listener: who comes to a port inside
 //! link.exec(&exec_plan, After::End).await?         -> Program: take_streams, wait, handle
 //! link.connect(To::Port(8080)).await?              -> Channel: AsyncRead + AsyncWrite
+//! link.files()                                     -> files::Files: stat, list, read, write, …
 //! ```
 //!
 //! Any number of programs, channels and callers use one link at once. A link lives in a task of
@@ -31,6 +32,7 @@ mod connect;
 mod dispatch;
 mod driver;
 mod exec;
+pub mod files;
 mod link;
 mod listener;
 mod outbox;

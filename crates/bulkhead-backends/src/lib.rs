@@ -87,6 +87,11 @@ pub trait Sandbox: Send + Sync {
         None
     }
 
+    /// The stream to the guest inside, where there is one: files, ports, programs by hand.
+    fn guest(&self) -> Option<&guest::Link> {
+        None
+    }
+
     /// What the sandbox has used until now.
     fn usage(&self) -> Result<Usage, BackendError>;
 

@@ -11,10 +11,14 @@
 //! The host trusts nothing that the guest says: frames are bounded, and every number is checked
 //! where it is used.
 
+pub mod files;
+
 use std::net::SocketAddr;
 
 use bulkhead_linux::{launch::Stage, walls::Walls};
 use serde::{Deserialize, Serialize};
+
+use self::files::{FileOrder, Filed};
 
 /// The longest frame from the host: arguments and variables of one program, and some.
 pub const MOST_TO_GUEST: usize = 2 << 20;
@@ -65,6 +69,13 @@ pub enum ToGuest {
     Listen(Listen),
     /// Send a datagram to somebody inside.
     Datagram(Datagram),
+    /// Do something with files. Said after the walls are raised.
+    File(FileOrder),
+    /// What was written so far is all of it, and counts.
+    Commit {
+        /// The order that it was written for.
+        id: u32,
+    },
     /// Something about a channel.
     Flow(Flow),
 }
@@ -253,6 +264,13 @@ pub enum ToHost {
     Accepted(Accepted),
     /// Somebody inside has sent a datagram to where the guest listens.
     Datagram(Datagram),
+    /// What became of an order about files.
+    Filed {
+        /// Which.
+        id: u32,
+        /// What became of it.
+        filed: Filed,
+    },
     /// Something about a channel.
     Flow(Flow),
 }

@@ -4,6 +4,7 @@ mod channels;
 mod dial;
 mod doors;
 mod events;
+mod files;
 mod furnish;
 mod leaving;
 mod program;
@@ -22,6 +23,7 @@ use self::{
     dial::Dials,
     doors::Doors,
     events::{Event, Wanted},
+    files::Files,
     leaving::{Leaving, Leavings, Source},
 };
 use crate::{
@@ -48,6 +50,7 @@ pub fn serve(control: Control) -> io::Result<()> {
         channels: Channels::default(),
         dials: Dials::default(),
         doors: Doors::default(),
+        files: Files::default(),
         scratch: vec![PathBuf::from(SCRATCH)],
     };
     loop {
@@ -68,6 +71,7 @@ struct Guest {
     channels: Channels,
     dials: Dials,
     doors: Doors,
+    files: Files,
     /// Where everything that is written outside the workspace goes.
     scratch: Vec<PathBuf>,
 }
@@ -91,6 +95,7 @@ impl Guest {
         wanted.push(Event::Control, PollFd::from_borrowed_fd(control, PollFlags::IN));
         self.dials.wanted(&mut wanted);
         self.doors.wanted(&self.channels, &mut wanted);
+        self.files.wanted(&mut wanted);
         self.channels.wanted(&mut wanted);
         wanted.wait()
     }
@@ -118,10 +123,12 @@ impl Guest {
                     return self.leavings.tell(&self.control);
                 }
             }
-            Event::Sink(channel) => self.channels.stirred(channel, &self.control)?,
+            Event::Sink(channel) => self.channels.drain(channel, &self.control)?,
+            Event::Broken(channel) => self.channels.break_off(channel, &self.control)?,
             Event::Dial(channel) => {
                 self.dials.look(channel, &mut self.channels, &self.control)?;
             }
+            Event::Files => self.files.tell(&self.control)?,
             Event::Door(at) => self.doors.answer(at, &mut self.channels, &self.control)?,
         }
         Ok(After::Stay)
@@ -148,6 +155,10 @@ impl Guest {
                 self.scratch = order.scratch.into_iter().map(furnish::path).collect();
                 furnished.or_else(|source| self.fail("make a file of the home", source))
             }
+            ToGuest::Raise(_) if self.files.were_served() => {
+                let source = io::Error::other("a thread would stay without them");
+                self.fail("put walls up after files were served", source)
+            }
             ToGuest::Raise(walls) => match walls.raise() {
                 Ok(()) => self.control.say(&ToHost::Ready),
                 Err(failed) => self.fail(failed.action, failed.source),
@@ -173,6 +184,11 @@ impl Guest {
             }
             ToGuest::Datagram(datagram) => {
                 self.doors.send(&datagram);
+                Ok(())
+            }
+            ToGuest::File(order) => self.files.begin(order, &mut self.channels, &self.control),
+            ToGuest::Commit { id } => {
+                self.files.commit(id);
                 Ok(())
             }
             ToGuest::Flow(flow) => self.channels.obey(flow, &self.control),

@@ -96,6 +96,12 @@ impl Known {
             }
             ToHost::Accepted(accepted) => self.accept(accepted, state, unwanted),
             ToHost::Datagram(datagram) => self.datagram(datagram),
+            ToHost::Filed { id, filed } => {
+                let waits = self.orders.remove(&id).ok_or("an answer to no order")?;
+                // Nobody may wait for it any more.
+                drop(waits.send(filed));
+                Ok(())
+            }
             ToHost::Flow(flow) => self.flow(flow),
         }
     }

@@ -9,14 +9,15 @@ use std::{
 };
 
 use bulkhead_guest::{
-    protocol::{Datagram, FIRST_OF_GUEST, ToGuest},
+    protocol::{Datagram, FIRST_OF_GUEST, ToGuest, files::Filed},
     wire::encode,
 };
 use bulkhead_linux::launch::Stage;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{
     channel::Channel,
+    files::{MOST_AT_ONCE, MOST_WATCHES_AT_ONCE},
     listener::Connection,
     outbox::{Outbox, Writer},
     pipe::{Pipe, Ways},
@@ -27,7 +28,12 @@ use crate::BackendError;
 /// What all users of a link and its driver share.
 pub(super) struct State {
     known: Mutex<Known>,
+    file_turns: Arc<Semaphore>,
+    watch_turns: Arc<Semaphore>,
 }
+
+/// A channel, as both its user and the driver hold it.
+pub(super) type SharedPipe = Arc<Mutex<Pipe>>;
 
 pub(super) struct Known {
     pub(super) outbox: Outbox,
@@ -35,10 +41,12 @@ pub(super) struct Known {
     pub(super) standing: watch::Sender<Standing>,
     /// Those that have not ended.
     pub(super) programs: BTreeMap<u32, Asked>,
-    pub(super) channels: BTreeMap<u32, Arc<Mutex<Pipe>>>,
+    pub(super) channels: BTreeMap<u32, SharedPipe>,
     /// Channels that are to become connections.
     pub(super) dialled: BTreeMap<u32, oneshot::Sender<Result<Channel, i32>>>,
     pub(super) listening: BTreeMap<u32, Heard>,
+    /// Orders about files that have no answer yet.
+    pub(super) orders: BTreeMap<u32, oneshot::Sender<Filed>>,
     /// Numbers for programs and listeners, and for channels of ours and of the guest's.
     pub(super) next: u32,
     pub(super) next_channel: u32,
@@ -94,12 +102,17 @@ impl State {
             channels: BTreeMap::new(),
             dialled: BTreeMap::new(),
             listening: BTreeMap::new(),
+            orders: BTreeMap::new(),
             next: 1,
             next_channel: 1,
             next_of_guest: FIRST_OF_GUEST,
             end: None,
         };
-        Self { known: Mutex::new(known) }
+        Self {
+            known: Mutex::new(known),
+            file_turns: Arc::new(Semaphore::new(MOST_AT_ONCE)),
+            watch_turns: Arc::new(Semaphore::new(MOST_WATCHES_AT_ONCE)),
+        }
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
@@ -131,6 +144,24 @@ impl State {
         self.known().outbox.poll_flush(writer, context)
     }
 
+    /// Turns for orders about files.
+    pub(super) fn file_turns(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.file_turns)
+    }
+
+    /// Turns for watches.
+    pub(super) fn watch_turns(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.watch_turns)
+    }
+
+    /// Forgets a channel that the guest never heard of.
+    pub(super) fn forget(&self, id: u32) {
+        let forgotten = self.known().channels.remove(&id);
+        if let Some(pipe) = forgotten {
+            pipe.lock().unwrap_or_else(PoisonError::into_inner).break_off();
+        }
+    }
+
     /// Forgets a channel in which nothing more is sent.
     pub(super) fn forget_if_over(&self, id: u32) {
         self.known().forget_if_over(id);
@@ -152,6 +183,7 @@ impl State {
             std::mem::take(&mut known.programs),
             std::mem::take(&mut known.dialled),
             std::mem::take(&mut known.listening),
+            std::mem::take(&mut known.orders),
         );
         let channels = std::mem::take(&mut known.channels);
         // Whoever waits for the walls is told that nothing more will be known.
@@ -186,7 +218,7 @@ impl Known {
     }
 
     /// A new channel of ours.
-    pub(super) fn channel(&mut self, ways: Ways) -> io::Result<(u32, Arc<Mutex<Pipe>>)> {
+    pub(super) fn channel(&mut self, ways: Ways) -> io::Result<(u32, SharedPipe)> {
         let id = self.next_channel;
         if FIRST_OF_GUEST <= id {
             return Err(io::Error::other("no more numbers for channels"));
@@ -195,7 +227,7 @@ impl Known {
         Ok((id, self.open(id, ways)))
     }
 
-    pub(super) fn open(&mut self, id: u32, ways: Ways) -> Arc<Mutex<Pipe>> {
+    pub(super) fn open(&mut self, id: u32, ways: Ways) -> SharedPipe {
         let pipe = Arc::new(Mutex::new(Pipe::new(ways)));
         if self.end.is_some() {
             pipe.lock().unwrap_or_else(PoisonError::into_inner).break_off();

@@ -181,6 +181,10 @@ impl Sandbox for NativeSandbox {
         self.doors.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    fn guest(&self) -> Option<&Link> {
+        Some(&self.shared.link)
+    }
+
     fn usage(&self) -> Result<Usage, BackendError> {
         Ok(self.shared.usage())
     }

@@ -3,7 +3,7 @@
 use std::{
     io::Write as _,
     os::{fd::OwnedFd, unix::fs::OpenOptionsExt as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Stdio,
     sync::OnceLock,
     time::Duration,
@@ -62,15 +62,24 @@ impl House {
                 let child = shell.spawn().unwrap();
                 Self { link: Link::over_socket(ours).unwrap(), child }
             }
-            Over::Pipes => {
-                let mut guest = Command::new(program());
-                guest.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
-                let mut child = guest.kill_on_drop(true).spawn().unwrap();
-                let (output, input) =
-                    (child.stdout.take().unwrap(), child.stdin.take().unwrap());
-                Self { link: Link::over_stream(output, input), child }
-            }
+            Over::Pipes => Self::over_pipes(Command::new(program())),
         }
+    }
+
+    /// A guest that sees a disk of one mebibyte at `dir`.
+    #[expect(clippy::disallowed_methods, reason = "the guest is what starts programs")]
+    pub(crate) fn with_small_disk(dir: &Path) -> Self {
+        let mut unshare = Command::new("unshare");
+        let script = "mount -t tmpfs -o size=1m none \"$1\" && exec \"$0\" --stdio";
+        unshare.args(["-rm", "sh", "-c", script]).arg(program()).arg(dir);
+        Self::over_pipes(unshare)
+    }
+
+    fn over_pipes(mut guest: Command) -> Self {
+        guest.arg("--stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = guest.kill_on_drop(true).spawn().unwrap();
+        let (output, input) = (child.stdout.take().unwrap(), child.stdin.take().unwrap());
+        Self { link: Link::over_stream(output, input), child }
     }
 
     pub(crate) async fn start(&self, order: Order) -> Program {

@@ -5,8 +5,12 @@ mod channels;
 #[cfg(test)]
 mod doors;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod house;
 #[cfg(test)]
 mod programs;
+#[cfg(test)]
+mod slips;

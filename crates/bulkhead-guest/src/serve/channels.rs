@@ -138,9 +138,9 @@ impl Channels {
         self.on_sink(id, control, Sink::drain)
     }
 
-    /// Looks after the sink of `channel`, where something has happened.
-    pub(super) fn stirred(&mut self, id: u32, control: &Control) -> io::Result<()> {
-        self.on_sink(id, control, Sink::stirred)
+    /// Lets go of the sink of `channel`, which nobody reads.
+    pub(super) fn break_off(&mut self, id: u32, control: &Control) -> io::Result<()> {
+        self.on_sink(id, control, |_| Drained::Broken)
     }
 
     fn on_sink(

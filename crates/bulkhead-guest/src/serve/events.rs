@@ -14,10 +14,14 @@ pub(super) enum Event {
     Child,
     /// The source of a channel has bytes, or has ended.
     Source(u32),
-    /// The sink of a channel takes bytes, or nobody reads it any more.
+    /// The sink of a channel takes bytes.
     Sink(u32),
+    /// Nobody reads the sink of a channel any more.
+    Broken(u32),
     /// A connection stands, or will not.
     Dial(u32),
+    /// Something was done about files.
+    Files,
     /// Somebody came to a listener, the n-th.
     Door(usize),
 }
@@ -42,8 +46,13 @@ impl<'a> Wanted<'a> {
             Err(Errno::INTR) => return Ok(Vec::new()),
             Err(errno) => return Err(errno),
         }
-        let happened = |file: &PollFd<'_>| file.revents() != PollFlags::empty();
-        let both = self.events.into_iter().zip(self.files);
-        Ok(both.filter(|(_, file)| happened(file)).map(|(event, _)| event).collect())
+        let happened = |(event, file): (Event, PollFd<'_>)| match (event, file.revents()) {
+            (_, flags) if flags.is_empty() => None,
+            (Event::Sink(id), flags) if flags.contains(PollFlags::ERR) => {
+                Some(Event::Broken(id))
+            }
+            (event, _) => Some(event),
+        };
+        Ok(self.events.into_iter().zip(self.files).filter_map(happened).collect())
     }
 }

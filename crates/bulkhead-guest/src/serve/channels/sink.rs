@@ -56,12 +56,6 @@ impl Sink {
         self.last = true;
     }
 
-    /// Something that was waited for has happened.
-    pub(super) fn stirred(&mut self) -> Drained {
-        // With nothing to write, only the end of whoever reads was waited for.
-        if self.waiting.is_empty() { Drained::Broken } else { self.drain() }
-    }
-
     /// Writes what waits, as far as it is taken.
     pub(super) fn drain(&mut self) -> Drained {
         loop {
