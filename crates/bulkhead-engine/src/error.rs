@@ -1,6 +1,8 @@
 //! What went wrong, and whose turn it is.
 
-use bulkhead_backends::BackendError;
+use std::io;
+
+use bulkhead_backends::{BackendError, guest::files::FileError};
 use bulkhead_policy::Denial;
 use bulkhead_spec::Guarantees;
 
@@ -29,6 +31,9 @@ pub enum RunError {
         /// Why not.
         why: String,
     },
+    /// Something about files of a room could not be done.
+    #[error(transparent)]
+    File(FileError),
     /// The room was destroyed.
     #[error("the room is gone")]
     Gone,
@@ -50,7 +55,7 @@ pub enum RunError {
         path: String,
         /// What the system said.
         #[source]
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -65,6 +70,16 @@ pub enum ErrorKind {
     NotFound,
     /// The program cannot be run.
     NotExecutable,
+    /// The file is not there.
+    NoFile,
+    /// Something is there already.
+    Exists,
+    /// It is not what it was taken for: a directory, a pipe, …
+    NotAFile,
+    /// The room may not touch it.
+    Forbidden,
+    /// There is no room left on the disk.
+    DiskFull,
     /// The room is no longer there.
     Gone,
     /// We, or the host, must be mended.
@@ -79,7 +94,8 @@ impl RunError {
             Self::Unplaced { .. } => ErrorKind::Unavailable,
             Self::Backend(BackendError::NotFound { .. }) => ErrorKind::NotFound,
             Self::Backend(BackendError::NotExecutable { .. }) => ErrorKind::NotExecutable,
-            Self::Gone => ErrorKind::Gone,
+            Self::Gone | Self::File(FileError::Gone(_)) => ErrorKind::Gone,
+            Self::File(error) => file_kind(error),
             Self::Backend(_) | Self::WayOut(_) | Self::Ledger { .. } => ErrorKind::Internal,
         }
     }
@@ -94,6 +110,7 @@ impl RunError {
             }
             Self::Denied(_)
             | Self::Room { .. }
+            | Self::File(_)
             | Self::Gone
             | Self::WayOut(_)
             | Self::Ledger { .. } => None,
@@ -108,7 +125,34 @@ impl RunError {
             ErrorKind::Denied
             | ErrorKind::Unavailable
             | ErrorKind::Gone
+            | ErrorKind::NoFile
+            | ErrorKind::Exists
+            | ErrorKind::NotAFile
+            | ErrorKind::Forbidden
+            | ErrorKind::DiskFull
             | ErrorKind::Internal => 125,
         }
+    }
+}
+
+fn file_kind(error: &FileError) -> ErrorKind {
+    match error {
+        FileError::System(error) => {
+            let known = [
+                (io::ErrorKind::NotFound, ErrorKind::NoFile),
+                (io::ErrorKind::AlreadyExists, ErrorKind::Exists),
+                (io::ErrorKind::NotADirectory, ErrorKind::NotAFile),
+                (io::ErrorKind::IsADirectory, ErrorKind::NotAFile),
+                (io::ErrorKind::PermissionDenied, ErrorKind::Forbidden),
+                (io::ErrorKind::ReadOnlyFilesystem, ErrorKind::Forbidden),
+                (io::ErrorKind::StorageFull, ErrorKind::DiskFull),
+                (io::ErrorKind::QuotaExceeded, ErrorKind::DiskFull),
+            ];
+            let found = known.iter().find(|(it, _)| *it == error.kind());
+            found.map_or(ErrorKind::Internal, |(_, kind)| *kind)
+        }
+        FileError::NotAFile(_) => ErrorKind::NotAFile,
+        FileError::TooMuch { .. } | FileError::TooManyWatches => ErrorKind::Denied,
+        FileError::Hostile(_) | FileError::Gone(_) => ErrorKind::Internal,
     }
 }

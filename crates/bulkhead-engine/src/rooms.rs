@@ -16,7 +16,10 @@ mod launch;
 mod protocol;
 mod shim;
 
-pub use client::{Attached, Client, ClientError, Ear, Hand, Reply};
+pub use bulkhead_backends::guest::files as tree;
+pub use client::{
+    Attached, Client, ClientError, Download, Ear, Hand, Links, Named, Reply, Upload,
+};
 pub use journal::{
     Claim, End, Journal, JournalError, Life, Lifetime, Listed, Record, Then, Why,
 };

@@ -19,7 +19,7 @@ use bulkhead_policy::Policy;
 use bulkhead_spec::{Span, Spec};
 use serde::{Deserialize, Serialize};
 
-use crate::{keys::Keys, random, wire::Wire};
+use crate::{e2b::envd::Watchers, keys::Keys, random, wire::Wire};
 
 /// The label under which a room carries what its guests were promised.
 const LABEL: &str = "bulkhead.e2b";
@@ -60,6 +60,8 @@ pub(crate) struct Tenant {
     /// Streams that end with the room.
     wires: Mutex<BTreeMap<u64, Wire>>,
     next: AtomicU64,
+    /// Who gathers what changes in it.
+    pub(crate) watchers: Watchers,
 }
 
 /// A stream that ends with its room.
@@ -126,6 +128,7 @@ impl House {
             paused: AtomicBool::new(info.paused),
             wires: Mutex::default(),
             next: AtomicU64::new(0),
+            watchers: Watchers::default(),
         };
         locked(&self.tenants).insert(record.id.clone(), Arc::new(tenant));
     }
@@ -143,6 +146,7 @@ impl House {
             paused: AtomicBool::new(false),
             wires: Mutex::default(),
             next: AtomicU64::new(0),
+            watchers: Watchers::default(),
         });
         locked(&self.tenants).insert(id, Arc::clone(&tenant));
         Ok(tenant)

@@ -34,7 +34,9 @@ impl Doors {
     pub(crate) async fn answer(&self, request: Request) -> Response<Body> {
         match inside(request.headers(), request.uri().host()) {
             Ok(Some(inside)) => e2b::envd::answer(&self.house, inside, request).await,
-            Ok(None) if request.uri().path() == "/files" => e2b::envd::signed(),
+            Ok(None) if request.uri().path() == "/files" => {
+                e2b::envd::signed(&self.house, request).await
+            }
             Ok(None) => match self.control.clone().call(request).await {
                 Ok(response) => response,
                 Err(never) => match never {},

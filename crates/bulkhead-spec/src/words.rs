@@ -11,6 +11,19 @@ use serde::{
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word(pub OsString);
 
+impl Word {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.as_encoded_bytes()
+    }
+}
+
+impl From<&[u8]> for Word {
+    fn from(bytes: &[u8]) -> Self {
+        Self(OsString::from_vec(bytes.to_vec()))
+    }
+}
+
 impl Serialize for Word {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0.to_str() {

@@ -62,7 +62,7 @@ impl Failure {
                 failure.hint("type: bulkhead doctor")
             }
             RunError::Backend(backend) => Self::backend(backend),
-            RunError::Gone | RunError::Room { .. } => Self::from_error(Code::Room, error),
+            RunError::Gone | RunError::Room { .. } | RunError::File(_) => Self::from_error(Code::Room, error),
             RunError::Secret { .. } => Self::from_error(Code::Secret, error),
             RunError::WayOut(_) => Self::from_error(Code::WayOut, error),
             RunError::Ledger { .. } => Self::from_error(Code::Record, error).hint(

@@ -1,5 +1,7 @@
 //! The other end of a shim's socket.
 
+mod files;
+
 use std::{
     ffi::OsStr,
     fs::File,
@@ -9,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+pub use self::files::{Download, Links, Named, Upload};
 use bulkhead_spec::{Ending, Exec, Terminal};
 use rustix::process::Signal;
 use tokio::net::{
@@ -250,6 +253,8 @@ impl Ear {
                 }
                 Answer::Failed(failed) => Err(failed.into()),
                 other @ (Answer::Started { .. }
+                | Answer::File { .. }
+                | Answer::Listing { .. }
                 | Answer::Programs { .. }
                 | Answer::Stats { .. }
                 | Answer::Room { .. }) => Err(confused(&other)),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bulkhead_backends::guest::files::{Depth, Facts, Onto, Put};
 use bulkhead_spec::{Ending, Exec, Guarantees, Terminal, Usage, Word};
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,10 @@ pub(super) enum Request {
     CloseInput { program: u32 },
     /// Its terminal has another size.
     Resize { program: u32, terminal: Terminal },
+    /// Do something with files.
+    File(FileRequest),
+    /// Join this connection to a TCP port inside.
+    Forward { port: u16 },
     /// What the room has used.
     Stats,
     /// What the room is.
@@ -60,6 +65,64 @@ pub(super) enum Request {
     Lifetime(Lifetime),
     /// End the room: programs are asked to stop and have so many milliseconds for it.
     End { grace_ms: u64 },
+}
+
+/// What a client wants with files. Paths are as the room sees them.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "file", rename_all = "snake_case")]
+pub(super) enum FileRequest {
+    Stat {
+        path: Word,
+        follow: bool,
+    },
+    List {
+        path: Word,
+        depth: u32,
+        most: usize,
+    },
+    /// The bytes follow the answer.
+    Read {
+        path: Word,
+        offset: u64,
+        length: Option<u64>,
+    },
+    /// The client sends the bytes, and an empty frame at their end.
+    Write {
+        path: Word,
+        put: Put,
+        mode: Option<u32>,
+    },
+    MakeDirs {
+        path: Word,
+        mode: u32,
+    },
+    Move {
+        from: Word,
+        to: Word,
+        onto: Onto,
+    },
+    Remove {
+        path: Word,
+        depth: Depth,
+    },
+    Set {
+        path: Word,
+        mode: Option<u32>,
+        modified: Option<(i64, u32)>,
+    },
+    /// A tree as records follows the answer.
+    Pack {
+        path: Word,
+    },
+    /// The client sends a tree as records, and an empty frame at its end.
+    Unpack {
+        path: Word,
+    },
+    /// Changes as records follow the answer, for as long as the client stays.
+    Watch {
+        path: Word,
+        depth: Depth,
+    },
 }
 
 /// What a client says while a program runs on its connection, besides what the program reads.
@@ -91,6 +154,15 @@ pub(super) enum Answer {
         ending: Option<Ending>,
         trouble: Option<String>,
         wall_seconds: f64,
+    },
+    /// What is there.
+    File {
+        facts: Facts,
+    },
+    /// What is in a directory.
+    Listing {
+        entries: Vec<(Vec<u8>, Facts)>,
+        truncated: bool,
     },
     Programs {
         programs: Vec<ProgramInfo>,

@@ -1,5 +1,6 @@
 //! The process that holds a room.
 
+mod files;
 mod serve;
 
 use std::{

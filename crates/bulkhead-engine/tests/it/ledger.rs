@@ -20,6 +20,7 @@ async fn recorded(ask: Ask) -> String {
         }
         Err(
             error @ (RunError::Gone
+            | RunError::File(_)
             | RunError::Room { .. }
             | RunError::Secret { .. }
             | RunError::WayOut(_)

@@ -1,7 +1,12 @@
 //! What is inside one room: programs, files, ports.
 
 mod connect;
+mod entry;
+mod files;
+mod filesystem;
+mod port;
 mod process;
+mod watch;
 
 use std::sync::Arc;
 
@@ -10,10 +15,12 @@ use axum::{
     extract::Request,
     response::{IntoResponse as _, Response},
 };
-use http::{HeaderMap, Method, StatusCode};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{HeaderMap, Method, StatusCode, header::AUTHORIZATION};
 use http_body_util::{BodyExt as _, Limited};
 
 use self::connect::{Code, RpcError};
+pub(crate) use self::{files::signed, watch::Watchers};
 use super::{
     control::resume,
     error::{plain, unreachable},
@@ -38,6 +45,18 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
 }
 
+impl Call {
+    /// The same room, for a task that outlives the request.
+    fn again(&self) -> Self {
+        Self {
+            tenant: Arc::clone(&self.tenant),
+            wire: None,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        }
+    }
+}
+
 /// Answers a request for something inside a room.
 pub(crate) async fn answer(house: &House, inside: Inside, request: Request) -> Response {
     let Some(tenant) = house.tenant(&inside.room).filter(|it| house.lives(it)) else {
@@ -52,8 +71,7 @@ pub(crate) async fn answer(house: &House, inside: Inside, request: Request) -> R
         }
     }
     if inside.port != ENVD {
-        let message = "The sandbox is running but port is not open";
-        return unreachable(&inside.room, message);
+        return port::answer(&tenant, inside.port, request).await;
     }
     within(tenant, request).await
 }
@@ -62,6 +80,9 @@ async fn within(tenant: Arc<Tenant>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     if path == "/health" {
         return StatusCode::NO_CONTENT.into_response();
+    }
+    if path == "/files" {
+        return files::answer(&tenant, request).await;
     }
     if let Some(access) = &tenant.facts.access {
         let given = request.headers().get("x-access-token").and_then(|it| it.to_str().ok());
@@ -76,22 +97,34 @@ async fn within(tenant: Arc<Tenant>, request: Request) -> Response {
         return plain(413, "the request is too long");
     };
     let call = Call { tenant, wire, headers: parts.headers, body: body.to_bytes() };
+    if let Err(error) = known_user(&call.headers) {
+        return error.into_response();
+    }
     match (method, path.as_str()) {
         (Method::GET, "/envs") => envs(&call),
         (Method::POST, path) if path.starts_with("/process.Process/") => {
             process::answer(call, path.trim_start_matches("/process.Process/")).await
         }
         (Method::POST, path) if path.starts_with("/filesystem.Filesystem/") => {
-            let message = "this server serves no files yet".to_owned();
-            RpcError { code: Code::Unimplemented, message }.into_response()
+            filesystem::answer(call, path.trim_start_matches("/filesystem.Filesystem/")).await
         }
         _ => plain(404, "there is no such call in a sandbox"),
     }
 }
 
-/// A file by a signed address, which names no room: the signature does.
-pub(crate) fn signed() -> Response {
-    plain(401, "missing signature query parameter")
+/// A room has one user, who goes by `user`.
+fn known_user(headers: &HeaderMap) -> Result<(), RpcError> {
+    let Some(given) = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok()) else {
+        return Ok(());
+    };
+    let Some(basic) = given.strip_prefix("Basic ") else { return Ok(()) };
+    let name = STANDARD.decode(basic.trim()).unwrap_or_default();
+    let name = String::from_utf8_lossy(&name);
+    let name = name.split(':').next().unwrap_or_default();
+    if matches!(name, "" | "user") {
+        return Ok(());
+    }
+    Err(RpcError::new(Code::Unauthenticated, format!("invalid username: '{name}'")))
 }
 
 fn envs(call: &Call) -> Response {

@@ -109,6 +109,7 @@ impl Offer {
             RunError::Denied(_)
             | RunError::Backend(_)
             | RunError::Gone
+            | RunError::File(_)
             | RunError::Room { .. }
             | RunError::Secret { .. }
             | RunError::WayOut(_)

@@ -56,13 +56,14 @@ pub(super) async fn serve(held: Arc<Held>, stream: UnixStream) {
     held.guests.send_modify(|it| *it = it.saturating_sub(1));
 }
 
-struct Client {
-    held: Arc<Held>,
-    from: OwnedReadHalf,
-    to: OwnedWriteHalf,
+pub(super) struct Client {
+    pub(super) held: Arc<Held>,
+    pub(super) from: OwnedReadHalf,
+    pub(super) to: OwnedWriteHalf,
 }
 
-enum Trouble {
+/// What went wrong: with the connection, or with what was asked for.
+pub(super) enum Trouble {
     Stream(io::Error),
     Run(RunError),
 }
@@ -113,6 +114,8 @@ impl Client {
                 }
                 self.answer(Answer::Done).await
             }
+            Request::File(request) => self.file(request).await,
+            Request::Forward { port } => self.forward(port).await,
             Request::Input { program } => self.input(program).await,
             Request::CloseInput { program } => {
                 self.program(program)?.close_stdin().await;
@@ -165,6 +168,8 @@ impl Client {
             | Request::Programs
             | Request::Signal { .. }
             | Request::Input { .. }
+            | Request::File(_)
+            | Request::Forward { .. }
             | Request::CloseInput { .. }
             | Request::Resize { .. } => Err(io::Error::other("not about the room").into()),
         }
@@ -271,7 +276,7 @@ impl Client {
         self.held.room.program(id).ok_or_else(none)
     }
 
-    async fn answer(&mut self, answer: Answer) -> Result<(), Trouble> {
+    pub(super) async fn answer(&mut self, answer: Answer) -> Result<(), Trouble> {
         Ok(say(&mut self.to, &answer).await?)
     }
 }
@@ -350,6 +355,11 @@ fn failed(error: &RunError) -> Answer {
         ErrorKind::NotFound => "not_found",
         ErrorKind::NotExecutable => "not_executable",
         ErrorKind::Gone => "gone",
+        ErrorKind::NoFile => "no_file",
+        ErrorKind::Exists => "exists",
+        ErrorKind::NotAFile => "not_a_file",
+        ErrorKind::Forbidden => "forbidden",
+        ErrorKind::DiskFull => "disk_full",
         ErrorKind::Internal => "internal",
     };
     Answer::Failed(Failed {

@@ -18,6 +18,7 @@ use super::{
     connect::{
         Code, Gone, RpcError, Stream, deadline, envelopes, failed, first, message, ping, reply,
     },
+    entry::absolute,
 };
 
 /// The most bytes in one event.
@@ -111,13 +112,8 @@ async fn start(call: &Call) -> Result<Response, RpcError> {
 }
 
 fn directory(cwd: &str) -> Result<GuestPath, RpcError> {
-    let below = cwd.strip_prefix("~/").or((cwd == "~").then_some(""));
-    let path = match below {
-        Some(below) => format!("/home/user/{below}"),
-        None if cwd.starts_with('/') => cwd.to_owned(),
-        None => format!("/home/user/{cwd}"),
-    };
-    path.parse()
+    absolute(cwd)
+        .parse()
         .map_err(|_| RpcError::new(Code::InvalidArgument, format!("cwd '{cwd}' is not a path")))
 }
 
