@@ -71,7 +71,6 @@ fn errno(error: &FileError) -> ErrorKind {
     let FileError::System(error) = error else { panic!("{error:?}") };
     error.kind()
 }
-}
 
 #[tokio::test]
 async fn files_are_written_read_and_replaced() {
