@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::Path};
 
-use bulkhead_linux::identity::{Claim, Opener, translation};
+use bulkhead_linux::identity::{Claim, Opener, Translation};
 use rustix::process::{getgid, getpid, getuid};
 
 /// The user and group that programs see themselves as.
@@ -73,7 +73,7 @@ impl Owner {
 #[derive(Default)]
 pub(crate) struct Translations {
     opener: Opener,
-    made: BTreeMap<(u32, u32), OwnedFd>,
+    made: BTreeMap<(u32, u32), Translation>,
 }
 
 impl Translations {
@@ -85,9 +85,12 @@ impl Translations {
     /// The one for files of `owner`.
     pub(crate) fn of(&mut self, owner: (u32, u32), outside: u32) -> io::Result<&OwnedFd> {
         match self.made.entry(owner) {
-            std::collections::btree_map::Entry::Occupied(found) => Ok(found.into_mut()),
+            std::collections::btree_map::Entry::Occupied(found) => {
+                Ok(found.into_mut().namespace())
+            }
             std::collections::btree_map::Entry::Vacant(free) => {
-                Ok(free.insert(translation(owner, outside, self.opener)?))
+                let made = Translation::make(owner, outside, self.opener)?;
+                Ok(free.insert(made).namespace())
             }
         }
     }

@@ -9,19 +9,24 @@
 mod birth;
 mod create;
 mod doors;
+mod embryo;
 mod findings;
 mod lower;
 mod process;
 mod root;
 mod sandbox;
+mod shape;
 mod survey;
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use bulkhead_linux::cgroup::{Cgroups, Delegation};
 use bulkhead_policy::Plan;
 
-use self::findings::Host;
+use self::{embryo::Embryo, findings::Host, shape::Shape};
 use crate::{Backend, BackendError, Finding, Sandbox, turn, workspace::stand_in};
 
 /// Builds sandboxes from the kernel's own parts.
@@ -33,6 +38,8 @@ pub struct Native {
     runtime: PathBuf,
     cgroups: Cgroups,
     host: Host,
+    /// The next sandbox, if it was begun.
+    ahead: Mutex<Option<Embryo>>,
 }
 
 /// Where a backend keeps what it must find again.
@@ -63,7 +70,18 @@ impl Native {
             probed
         };
         let host = Host::probe(refused);
-        Self { state: places.state, runtime: places.runtime, cgroups, host }
+        let Places { state, runtime, bus: _ } = places;
+        Self { state, runtime, cgroups, host, ahead: Mutex::new(None) }
+    }
+
+    /// Begins a sandbox before anybody has decided about its plan, for a caller who will most likely
+    /// ask for one under this name. One that is not asked for until the next sweep, or has another
+    /// shape than most, is thrown away.
+    ///
+    /// Whatever goes wrong here goes wrong again when the sandbox is created, and is told then.
+    pub fn begin(&self, id: &str) {
+        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) =
+            Embryo::conceive(self, id, Shape::USUAL).ok();
     }
 }
 
@@ -82,6 +100,8 @@ impl Backend for Native {
     }
 
     async fn sweep(&self) -> Result<Vec<String>, BackendError> {
+        // What was begun and nobody has asked for by now was begun in vain.
+        drop(self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take());
         let failed = |source| BackendError::System { action: "sweep", source };
         // One at a time, for hundreds may start at once: sweepers look at everything there is, and
         // try the locks of those who are just being born.

@@ -18,13 +18,13 @@ use rustix::{
 use crate::{
     clone::{Stack, clone},
     orphan,
-    steps::{Step, Trees, apply},
+    steps::{Bench, Step, Trees, apply},
     sys,
 };
 
 /// A sandbox to be born.
 pub struct Embryo<'a> {
-    /// What the child does first; the last of these steps waits for the rest.
+    /// What the child does first; the last of these steps waits for more.
     pub steps: Vec<Step>,
     /// The program that it becomes.
     pub guest: RawFd,
@@ -52,10 +52,12 @@ struct Shared {
     /// In the child's table.
     parent: RawFd,
     steps: Vec<Step>,
-    rest: OnceLock<Vec<Step>>,
+    /// What it does after that, list by list, as the parent finds out what that is.
+    more: [OnceLock<Vec<Step>>; 2],
     guest: RawFd,
     arguments: [usize; 2],
     environment: [usize; 1],
+    bench: Bench,
     at: AtomicUsize,
     errno: AtomicI32,
 }
@@ -71,23 +73,25 @@ pub struct StepFailed {
 
 const GUEST: &CStr = c"bulkhead-guest";
 
+/// Positions of what the child does beside its lists.
+const AT_NAMESPACES: usize = usize::MAX - 1;
+const AT_GUEST: usize = usize::MAX;
+
 impl Embryo<'_> {
     /// Makes the child.
     pub fn bear(self) -> io::Result<Newborn> {
-        let flags = libc::CLONE_NEWUSER
-            | libc::CLONE_NEWNS
-            | libc::CLONE_NEWPID
-            | libc::CLONE_NEWIPC
-            | libc::CLONE_NEWUTS
-            | libc::CLONE_NEWCGROUP;
+        // Only these two must be there from the first moment. The others the child makes for
+        // itself, while the parent goes on.
+        let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
         let parent = orphan::parent_to_be()?;
         let shared = Box::new(Shared {
             parent: parent.as_raw_fd(),
             steps: self.steps,
-            rest: OnceLock::new(),
+            more: [OnceLock::new(), OnceLock::new()],
             guest: self.guest,
             arguments: [sys::address(GUEST), 0],
             environment: [0],
+            bench: Bench::new(),
             at: AtomicUsize::new(0),
             errno: AtomicI32::new(0),
         });
@@ -104,9 +108,15 @@ impl Embryo<'_> {
 extern "C" fn grow(shared: *const Shared) -> ! {
     // SAFETY: the parent keeps it until this child is gone or has executed the guest.
     let shared = unsafe { &*shared };
-    let errno = match apply_all(shared) {
-        Err(errno) => errno,
-        Ok(guest) => execute(shared, guest),
+    let errno = match unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS) {
+        Err(errno) => {
+            shared.at.store(AT_NAMESPACES, Ordering::Relaxed);
+            errno
+        }
+        Ok(()) => match apply_all(shared) {
+            Err(errno) => errno,
+            Ok(guest) => execute(shared, guest),
+        },
     };
     shared.errno.store(errno.raw_os_error(), Ordering::Release);
     sys::exit(125)
@@ -119,8 +129,8 @@ fn apply_all(shared: &Shared) -> Result<usize, Errno> {
     let copy = libc::F_DUPFD_CLOEXEC.unsigned_abs() as usize;
     // SAFETY: fcntl F_DUPFD_CLOEXEC takes three numbers.
     let guest = unsafe { sys::call(libc::SYS_fcntl, [guest, copy, 4, 0, 0]) };
-    let guest = guest.inspect_err(|_| shared.at.store(usize::MAX, Ordering::Relaxed))?;
-    let mut trees = Trees::none(shared.parent);
+    let guest = guest.inspect_err(|_| shared.at.store(AT_GUEST, Ordering::Relaxed))?;
+    let mut trees = Trees::none(shared.parent, &shared.bench);
     let mut list = |steps: &[Step]| {
         steps.iter().try_for_each(|step| {
             apply(step, &mut trees)?;
@@ -129,8 +139,19 @@ fn apply_all(shared: &Shared) -> Result<usize, Errno> {
         })
     };
     list(&shared.steps)?;
-    list(shared.rest.get().map(Vec::as_slice).unwrap_or_default())?;
+    for more in &shared.more {
+        list(more.get().map(Vec::as_slice).unwrap_or_default())?;
+    }
+    // The last of the namespaces: its root is the cgroup that the child is in by now.
+    unshare(libc::CLONE_NEWCGROUP)
+        .inspect_err(|_| shared.at.store(AT_NAMESPACES, Ordering::Relaxed))?;
     Ok(guest)
+}
+
+fn unshare(namespaces: i32) -> Result<(), Errno> {
+    let namespaces = namespaces.unsigned_abs() as usize;
+    // SAFETY: unshare takes one number.
+    unsafe { sys::call(libc::SYS_unshare, [namespaces, 0, 0, 0, 0]) }.map(drop)
 }
 
 /// Becomes the guest, or says why not.
@@ -150,10 +171,12 @@ fn execute(shared: &Shared, guest: usize) -> Errno {
 }
 
 impl Newborn {
-    /// Gives the child the rest of its list. It looks at it only when it is told to: the last of
-    /// its first steps waits for that.
-    pub fn instruct(&self, rest: Vec<Step>) -> io::Result<()> {
-        self.shared.rest.set(rest).map_err(|_| io::Error::other("it has its list already"))
+    /// Gives the child its next list. It looks at it only when it is told to: the last step of the
+    /// list before waits for that.
+    pub fn instruct(&self, steps: Vec<Step>) -> io::Result<()> {
+        let next = self.shared.more.iter().find(|it| it.get().is_none());
+        let next = next.ok_or_else(|| io::Error::other("it has all its lists already"))?;
+        next.set(steps).map_err(|_| io::Error::other("it has this list already"))
     }
 
     /// The child as the host knows it.
@@ -173,10 +196,11 @@ impl Newborn {
             return None;
         }
         let at = self.shared.at.load(Ordering::Relaxed);
-        let rest = self.shared.rest.get().map(Vec::as_slice).unwrap_or_default();
-        let action = match self.shared.steps.iter().chain(rest).nth(at) {
-            Some(step) => step.to_string(),
-            None => "start the guest".to_owned(),
+        let more = self.shared.more.iter().filter_map(OnceLock::get).flatten();
+        let action = match (at, self.shared.steps.iter().chain(more).nth(at)) {
+            (AT_NAMESPACES, _) => "make new namespaces".to_owned(),
+            (_, Some(step)) => step.to_string(),
+            (_, None) => "start the guest".to_owned(),
         };
         Some(StepFailed { action, source: io::Error::from_raw_os_error(errno) })
     }

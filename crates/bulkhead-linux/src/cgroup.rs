@@ -212,7 +212,15 @@ impl Cgroups {
     /// It has a directory in every hierarchy that holds anything, whether that is limited or
     /// not, so that [`Cgroup::set`] can do it later.
     pub fn create(&self, id: &str, limits: &Limits) -> Result<Cgroup, CgroupError> {
-        Cgroup::create(self, id, limits)
+        self.begin(id)?.complete(self, limits)
+    }
+
+    /// Makes only that part of the cgroup of a sandbox in which its first process must be born, and
+    /// no limits: for whoever has that process before it knows the limits.
+    ///
+    /// [`Cgroup::complete`] makes the rest.
+    pub fn begin(&self, id: &str) -> Result<Cgroup, CgroupError> {
+        Cgroup::begin(self, id)
     }
 
     /// Kills and removes what supervisors that are dead have left; returns the ids.

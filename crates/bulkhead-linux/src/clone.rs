@@ -9,7 +9,7 @@ use std::{
     os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
 };
 
-use rustix::process::Pid;
+use rustix::{io::Errno, process::Pid};
 
 use crate::sys::check;
 
@@ -34,7 +34,12 @@ pub(crate) struct Stack(Box<[u128]>);
 
 impl Stack {
     fn new() -> Self {
-        Self(vec![0_u128; STACK / size_of::<u128>()].into_boxed_slice())
+        Self::of(STACK)
+    }
+
+    /// One of that many bytes.
+    pub(crate) fn of(bytes: usize) -> Self {
+        Self(vec![0_u128; bytes / size_of::<u128>()].into_boxed_slice())
     }
 }
 
@@ -107,6 +112,26 @@ pub(crate) unsafe fn vfork<T>(
     // SAFETY: this thread sleeps until the child has left the stack, which lives until then.
     let answer = unsafe { branch(libc::SYS_clone, call, body as usize, context.addr()) };
     pid_of(answer)
+}
+
+/// Makes a child that runs `body(context)` on `stack`, in the same namespaces, with the same memory
+/// and the same descriptors.
+///
+/// Allocates nothing, so it may be called by such a child.
+///
+/// # Safety
+/// As for [`clone`]; `stack` must stay valid as long as `context`.
+pub(crate) unsafe fn branch_off<T>(
+    stack: &Stack,
+    body: extern "C" fn(*const T) -> !,
+    context: *const T,
+) -> Result<i32, Errno> {
+    let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD;
+    let top = stack.0.as_ptr_range().end.addr();
+    let call = [flags.unsigned_abs() as usize, top];
+    // SAFETY: the caller vouches for the stack and the context.
+    let answer = unsafe { branch(libc::SYS_clone, call, body as usize, context.addr()) };
+    i32::try_from(check(answer)?).map_err(|_| Errno::INVAL)
 }
 
 fn pid_of(answer: isize) -> io::Result<Pid> {

@@ -10,9 +10,12 @@ use std::{
     path::Path,
 };
 
-use rustix::process::{WaitOptions, waitpid};
+use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
-use crate::{clone::clone, orphan, sys};
+use crate::{
+    clone::{Stack, clone},
+    orphan, sys,
+};
 
 /// The host user ids that sandboxes of root live under, away from every person and service.
 const FIRST: u32 = 200_000;
@@ -89,30 +92,68 @@ const NOBODY: [u32; 2] = [65534, 65533];
 /// but for root if it opens the files: that one is nobody inside.
 ///
 /// It serves to translate the owners of a mount; no process lives in it.
-pub fn translation(inside: (u32, u32), outside: u32, opener: Opener) -> io::Result<OwnedFd> {
-    let map = |inside: u32| {
-        let root = match opener {
-            Opener::Themselves => None,
-            Opener::Root => NOBODY.into_iter().find(|it| *it != inside),
+#[derive(Debug)]
+pub struct Translation {
+    namespace: OwnedFd,
+    _maker: Maker,
+}
+
+/// The process with which a namespace came into the world.
+///
+/// Dropping it waits for its end: until then it runs on this memory.
+#[derive(Debug)]
+struct Maker {
+    pid: Pid,
+    pidfd: OwnedFd,
+    _stack: Stack,
+    _parent: Box<OwnedFd>,
+}
+
+impl Translation {
+    /// Makes the namespace.
+    pub fn make(inside: (u32, u32), outside: u32, opener: Opener) -> io::Result<Self> {
+        let map = |inside: u32| {
+            let root = match opener {
+                Opener::Themselves => None,
+                Opener::Root => NOBODY.into_iter().find(|it| *it != inside),
+            };
+            let root = root.map(|nobody| format!("\n{nobody} 0 1")).unwrap_or_default();
+            format!("{inside} {outside} 1{root}")
         };
-        let root = root.map(|nobody| format!("\n{nobody} 0 1")).unwrap_or_default();
-        format!("{inside} {outside} 1{root}")
-    };
-    let parent = orphan::parent_to_be()?;
-    let context: *const OwnedFd = &raw const parent;
-    // SAFETY: `parent` outlives the child, which is waited for below; `pause` allocates nothing and
-    // never returns.
-    let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, pause, context) }?;
-    let pid = child.pid.as_raw_nonzero();
-    let written = (|| {
+        let parent = Box::new(orphan::parent_to_be()?);
+        let context: *const OwnedFd = &raw const *parent;
+        // SAFETY: `parent` is boxed and outlives the child, because `Maker` waits for the child
+        // before it frees it; `pause` allocates nothing and never returns.
+        let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, pause, context) }?;
+        let (pid, pidfd) = (child.pid, child.pidfd);
+        let maker = Maker { pid, pidfd, _stack: child.stack, _parent: parent };
+        let pid = pid.as_raw_nonzero();
         std::fs::write(format!("/proc/{pid}/uid_map"), map(inside.0))?;
         std::fs::write(format!("/proc/{pid}/gid_map"), map(inside.1))?;
-        File::open(format!("/proc/{pid}/ns/user"))
-    })();
-    rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL)?;
-    waitpid(Some(child.pid), WaitOptions::empty())?;
-    drop(child.stack);
-    Ok(written?.into())
+        let namespace = File::open(format!("/proc/{pid}/ns/user"))?.into();
+        // It has time to end while the namespace is used.
+        maker.kill();
+        Ok(Self { namespace, _maker: maker })
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &OwnedFd {
+        &self.namespace
+    }
+}
+
+impl Maker {
+    fn kill(&self) {
+        // Fails only for one that is gone, which is what we want.
+        pidfd_send_signal(&self.pidfd, Signal::KILL).unwrap_or_default();
+    }
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        self.kill();
+        waitpid(Some(self.pid), WaitOptions::empty()).map(drop).unwrap_or_default();
+    }
 }
 
 extern "C" fn pause(parent: *const OwnedFd) -> ! {

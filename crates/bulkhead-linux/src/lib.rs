@@ -19,6 +19,7 @@ pub mod launch;
 pub mod memfd;
 pub mod mounts;
 mod orphan;
+pub mod paths;
 pub mod reap;
 mod routes;
 pub mod seccomp;

@@ -5,6 +5,7 @@ use std::{fs::File, io, io::Write as _, os::fd::OwnedFd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 /// An empty file in memory, to be filled and [sealed](Unsealed::seal).
+#[derive(Debug)]
 pub struct Unsealed(File);
 
 impl Unsealed {

@@ -2,11 +2,11 @@
 //!
 //! A list is made by a pure function from a plan, printed by `bulkhead plan`, compared in tests,
 //! and [applied](crate::birth) by a loop in a child that has new namespaces. The loop starts on the
-//! host's file tree and leaves it for good:
+//! host's file tree, works in a directory of its own and leaves the host's for good:
 //!
 //! ```text
-//! /            the base: one sized tmpfs, holds everything that is written and then thrown away
-//! ├── old      the host's tree, until the end
+//! /            the host's tree, until the end
+//! .            the base: one sized tmpfs, holds everything that is written and then thrown away
 //! ├── new      what becomes the sandbox's `/`
 //! └── …        private directories, upper layers
 //! ```
@@ -15,6 +15,7 @@
 //! following a symbolic link, and every source is compared with the inode that was meant.
 
 mod apply;
+mod network;
 
 use std::{
     ffi::{CStr, CString},
@@ -28,6 +29,7 @@ use crate::{
 };
 
 pub(crate) use apply::{Trees, apply};
+pub(crate) use network::Bench;
 
 /// One step; paths without a leading slash are below the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,19 +41,19 @@ pub enum Step {
         /// The descriptor.
         file: RawFd,
     },
-    /// Enter the cgroup whose `tasks` file this is.
+    /// Enter the cgroup whose `tasks` file was received.
     Tasks {
-        /// The open file.
-        file: RawFd,
+        /// Which of the descriptors that were received.
+        file: usize,
     },
     /// Wait until the parent has done its part.
     Await {
         /// The socket on which the parent sends one byte.
         orders: RawFd,
     },
-    /// Wait for the rest of the list, and for the trees that it mounts.
+    /// Wait for the next list, and for the descriptors that it uses.
     Receive {
-        /// The socket on which the parent sends one byte and the trees.
+        /// The socket on which the parent sends one byte and the descriptors.
         orders: RawFd,
     },
     /// Say in the new user namespace who we are.
@@ -72,6 +74,11 @@ pub enum Step {
     Private,
     /// Mount the base and go there.
     Base {
+        /// Options of its tmpfs: size and number of files.
+        options: CString,
+    },
+    /// Give the base another size.
+    Resize {
         /// Options of its tmpfs: size and number of files.
         options: CString,
     },
@@ -116,7 +123,7 @@ pub enum Step {
     },
     /// Mount what the parent has prepared.
     Attach {
-        /// Which of the trees that were received.
+        /// Which of the descriptors that were received.
         tree: usize,
         /// Where.
         target: Place,
@@ -141,7 +148,10 @@ pub enum Step {
     },
     /// Call the machine by another name.
     Hostname(CString),
-    /// Leave the host's network for an empty one, with loopback switched on.
+    /// Have an empty network made, beside all that follows.
+    BeginNetwork,
+    /// Leave the host's network for the one that was begun, or for a new one: empty, with loopback
+    /// switched on.
     OwnNetwork,
     /// Make every address one of this network's own, open these doors in it, and send them to the
     /// parent.
@@ -223,13 +233,14 @@ impl fmt::Display for Step {
             Self::Close { .. } => out.write_str("close the parent's end of a stream"),
             Self::Tasks { .. } => out.write_str("enter the cgroup"),
             Self::Await { .. } => out.write_str("wait for the parent"),
-            Self::Receive { .. } => out.write_str("wait for the rest of the list"),
+            Self::Receive { .. } => out.write_str("wait for the next list"),
             Self::MapSelf { uid, gid } => {
                 write!(out, "map users `{}` and groups `{}`", text(uid), text(gid))
             }
             Self::Become { id, groups } => write!(out, "become user {id} (groups {groups:?})"),
             Self::Private => out.write_str("make all mounts private"),
             Self::Base { options } => write!(out, "mount the base ({})", text(options)),
+            Self::Resize { options } => write!(out, "resize the base ({})", text(options)),
             Self::Dir { path, mode } => {
                 write!(out, "make the directory `{path}` {mode:o}")
             }
@@ -251,7 +262,8 @@ impl fmt::Display for Step {
             }
             Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{target}`"),
             Self::Hostname(name) => write!(out, "name the machine `{}`", text(name)),
-            Self::OwnNetwork => out.write_str("make a network with loopback alone"),
+            Self::BeginNetwork => out.write_str("begin a network with loopback alone"),
+            Self::OwnNetwork => out.write_str("enter a network with loopback alone"),
             Self::Doors { doors, .. } => {
                 write!(out, "own every address and open doors at")?;
                 doors.iter().try_for_each(|door| write!(out, " {door}"))

@@ -23,7 +23,7 @@ use crate::{
     printer::Printer,
 };
 
-pub(crate) use offer::{Wanted, native, offer};
+pub(crate) use offer::{Wanted, native, offer, offer_with};
 
 /// What waits for everything else.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
@@ -33,7 +33,8 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::new(Code::System, "could not start").because(error))
 }
 
-fn places(paths: &Paths, environment: &Environment) -> Result<Places, Failure> {
+/// Where backends keep what they must find again.
+pub(crate) fn places(paths: &Paths, environment: &Environment) -> Result<Places, Failure> {
     let (Some(state), Some(runtime)) = (&paths.state, &paths.runtime) else {
         return Err(ConfigError::Homeless.into());
     };

@@ -1,5 +1,6 @@
 //! The command: the only place where arguments, environment and configuration files are read.
 
+mod ahead;
 mod args;
 mod codes;
 mod commands;
@@ -17,6 +18,7 @@ mod wish;
 
 use std::process::ExitCode;
 
+use ahead::Ahead;
 use args::{Args, Verb};
 use commands::rooms;
 use config::Environment;
@@ -30,9 +32,10 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
     let environment = Environment::read();
+    let ahead = Ahead::of(std::env::args_os().skip(1), &environment);
     let mut printer = Printer::new(&environment);
     let ended = match Args::read() {
-        Ok(args) => perform(args.verb, environment, &mut printer),
+        Ok(args) => perform(args.verb, environment, ahead, &mut printer),
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
             printer.usage(&error).map(|()| code).map_err(|failure| (failure, 1))
@@ -51,12 +54,13 @@ fn main() -> ExitCode {
 fn perform(
     verb: Verb,
     environment: Environment,
+    ahead: Option<Ahead>,
     printer: &mut Printer,
 ) -> Result<u8, (Failure, u8)> {
     let usual = verb.failure_exit();
     printer.format = verb.format();
     let ended = match verb {
-        Verb::Run(args) => commands::run::run(&args, environment, printer),
+        Verb::Run(args) => commands::run::run(&args, environment, ahead, printer),
         Verb::Plan(args) => commands::plan::run(&args, environment, printer),
         Verb::Create(args) => rooms::create::run(&args, environment, printer),
         Verb::Exec(args) => rooms::exec::run(&args, &environment, printer),

@@ -17,6 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bulkhead_linux::paths::real;
 use bulkhead_spec::{Access, GuestPath, HostPath, Mount};
 
 use crate::config::Environment;
@@ -49,7 +50,7 @@ pub(crate) fn discover(environment: &Environment, seen: &[PathBuf]) -> Toolchain
     let home = environment.home();
     let path = environment.get("PATH").unwrap_or_else(|| OsStr::new(SYSTEM_PATH));
     let mut found = Toolchains::default();
-    let real_home = home.as_ref().and_then(|home| home.canonicalize().ok());
+    let real_home = home.as_ref().and_then(|home| real(home).ok());
     let search =
         Search { environment, home: home.as_deref(), real_home, dirs: directories(path) };
     known::share(&search, &mut found);
@@ -95,7 +96,7 @@ impl Search<'_> {
         if is_system(dir) || below(seen) || found.shows(dir) {
             return Place::Inside;
         }
-        let Ok(real) = dir.canonicalize() else { return Place::Outside };
+        let Ok(real) = real(dir) else { return Place::Outside };
         let forbidden =
             NEVER.iter().any(|root| real.starts_with(root) || dir.starts_with(root));
         if forbidden
@@ -139,7 +140,7 @@ impl Toolchains {
     ///
     /// A link is followed here, so that what is mounted is what was looked at.
     fn share(&mut self, path: &Path, access: Access) {
-        let Ok(real) = path.canonicalize() else { return };
+        let Ok(real) = real(path) else { return };
         let (Ok(from), Ok(to)) =
             (HostPath::try_from(real), GuestPath::try_from(path.to_owned()))
         else {

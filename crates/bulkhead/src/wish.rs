@@ -15,6 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bulkhead_linux::paths::real;
 use bulkhead_policy::Policy;
 use bulkhead_spec::{
     Access, Egress, Exec, GuestPath, HostPath, Limits, Mount, Network, Root, Spec, Stdin,
@@ -184,7 +185,7 @@ impl Asked<'_> {
     /// Refuses to share a whole home because somebody happened to be there.
     fn check_workspace(&self) -> Result<(), Failure> {
         let named = self.ask.workspace.workspace.is_some();
-        let home = self.config.environment.home().and_then(|home| home.canonicalize().ok());
+        let home = self.config.environment.home().and_then(|home| real(&home).ok());
         let (Some(workspace), Some(home), false) = (&self.workspace, home, named) else {
             return Ok(());
         };
@@ -208,7 +209,7 @@ impl Asked<'_> {
         });
         for (dir, _) in writable {
             let touches = |own: &Path| {
-                let real = own.canonicalize().unwrap_or_else(|_| own.to_owned());
+                let real = real(own).unwrap_or_else(|_| own.to_owned());
                 real.starts_with(dir.as_path()) || dir.as_path().starts_with(&real)
             };
             if let Some(own) = self.config.paths.precious().find(|own| touches(own)) {
@@ -292,7 +293,7 @@ impl Asked<'_> {
     /// Where the caller is, if the sandbox sees it as part of the workspace.
     fn start(&self) -> Option<GuestPath> {
         let workspace = self.workspace.as_ref()?;
-        let here = std::env::current_dir().ok()?.canonicalize().ok()?;
+        let here = real(&std::env::current_dir().ok()?).ok()?;
         let inside = here.starts_with(workspace.dir.as_path());
         inside.then(|| GuestPath::try_from(here).ok()).flatten()
     }

@@ -13,6 +13,9 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// A record of events is meant to stay, so files of this kind are not looked at.
 const RECORD: &str = "jsonl";
 
+/// What is kept for the next sandboxes.
+const SPARE: &str = "stand-ins/spare";
+
 pub(super) struct Snapshot {
     pub(super) mounts: BTreeSet<String>,
     pub(super) interfaces: BTreeSet<String>,
@@ -26,7 +29,9 @@ impl Snapshot {
         let mut files = BTreeSet::new();
         for tree in trees {
             collect(tree, &mut |path, kind| {
-                if path.extension().is_none_or(|it| it != RECORD) || kind == Kind::Directory {
+                let kept = path.parent().is_some_and(|it| it.ends_with(SPARE));
+                let record = path.extension().is_some_and(|it| it == RECORD);
+                if !kept && (!record || kind == Kind::Directory) {
                     files.insert(path.display().to_string());
                 }
             })?;

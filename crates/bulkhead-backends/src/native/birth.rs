@@ -23,15 +23,22 @@ use rustix::net::{
 use self::trees::Trees;
 use super::{
     create::built,
-    lower::{self, Line},
+    doors,
+    lower::{self, Line, Unfinished},
+    shape::Shape,
+    survey::{House, Survey},
 };
 use crate::{
-    BackendError,
+    BackendError, Doors,
     guest::GUEST,
     identity::{INSIDE, Identity},
 };
 
+/// The most descriptors that go to the child at once: its trees, and its way into each cgroup.
+const MOST: usize = Trees::MOST + 16;
+
 /// A child that is being born.
+#[derive(Debug)]
 pub(super) struct Birth {
     newborn: Newborn,
     guest: Unsealed,
@@ -39,19 +46,21 @@ pub(super) struct Birth {
     orders: OwnedFd,
     child: Ends,
     identity: Identity,
+    house: House,
+    tree: Unfinished,
 }
 
 /// The child's own descriptors, by their numbers in its table.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Ends {
     orders: RawFd,
     control: RawFd,
 }
 
 impl Birth {
-    /// Makes the child and lets it begin.
+    /// Makes the child and lets it do all that can be done without a plan.
     pub(super) fn begin(
-        plan: &Plan,
+        shape: Shape,
         identity: Identity,
         cgroup: Option<&Cgroup>,
         control: OwnedFd,
@@ -60,19 +69,14 @@ impl Birth {
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let (orders, theirs) = pair.map_err(|it| built("make a pair of sockets")(it.into()))?;
         let child = Ends { orders: theirs.as_raw_fd(), control: control.as_raw_fd() };
-        let mut steps =
-            realize(lower::first(plan, &identity), child, &mut Trees::new(identity))?;
-        let entry = cgroup.map(Cgroup::entry);
-        let tasks = entry.iter().flat_map(|it| it.tasks.iter());
-        for (at, file) in tasks.enumerate() {
-            steps.insert(1 + at, Step::Tasks { file: file.as_raw_fd() });
-        }
+        let mut none = Trees::after(0, identity);
+        let mut steps = realize(lower::first(shape, &identity), child, &mut none)?;
         steps.insert(1, Step::Close { file: orders.as_raw_fd() });
         let guest = Unsealed::create().map_err(built("make a file in memory"))?;
         let embryo = Embryo {
             steps,
             guest: guest.file().as_raw_fd(),
-            cgroup: entry.as_ref().and_then(|it| it.v2),
+            cgroup: cgroup.and_then(|it| it.entry().v2),
         };
         let newborn = embryo.bear().map_err(|source| BackendError::Build {
             action: "make new namespaces".to_owned(),
@@ -84,38 +88,48 @@ impl Birth {
             map(&newborn, outside).map_err(built("map the sandbox's user"))?;
             go(&orders, &[]);
         }
-        Ok(Self { newborn, guest, orders, child, identity })
+        let house = House::survey(shape.root);
+        let mut tree = lower::second(shape, &house);
+        let second = realize(std::mem::take(&mut tree.lines), child, &mut none)?;
+        newborn.instruct(second).map_err(built("give the child its list"))?;
+        go(&orders, &[]);
+        Ok(Self { newborn, guest, orders, child, identity, house, tree })
     }
 
-    /// The sockets that the child has opened in its network, in the order of its doors; none if it
-    /// has failed.
-    pub(super) fn doors(&self) -> Result<Vec<OwnedFd>, BackendError> {
-        bulkhead_linux::doors::receive(self.orders.as_fd(), self.newborn.pidfd())
-            .map_err(built("take over the sandbox's doors"))
-    }
-
-    /// Gives the child the rest of its list, and the program that it becomes.
-    pub(super) fn finish(self, lines: Vec<Line>) -> Result<Newborn, BackendError> {
-        let mut trees = Trees::new(self.identity);
-        let mut rest = realize(lines, self.child, &mut trees)?;
+    /// Gives the child the rest of its list, and the program that it becomes; takes over the doors
+    /// that it opens.
+    pub(super) fn finish(
+        self,
+        plan: &Plan,
+        survey: &Survey,
+        cgroup: Option<&Cgroup>,
+    ) -> Result<(Newborn, Option<Doors>), BackendError> {
+        let tasks = cgroup.map(|it| it.entry().tasks).unwrap_or_default();
+        let mut rest: Vec<Step> = (0..tasks.len()).map(|file| Step::Tasks { file }).collect();
+        let mut trees = Trees::after(tasks.len(), self.identity);
+        let lines = self.tree.rest(plan, &self.house, survey);
+        rest.extend(realize(lines, self.child, &mut trees)?);
         rest.push(Step::Descriptors { control: self.child.control });
         self.newborn.instruct(rest).map_err(built("give the child its list"))?;
-        go(&self.orders, trees.prepared());
+        let trees = trees.prepared().iter().map(AsFd::as_fd);
+        let descriptors: Vec<BorrowedFd<'_>> = tasks.iter().copied().chain(trees).collect();
+        go(&self.orders, &descriptors);
         let sealed = self.guest.seal(GUEST).map_err(built("seal the guest"))?;
         go(&self.orders, &[]);
         drop(sealed);
-        Ok(self.newborn)
+        let doors = doors::take(plan, self.orders.as_fd(), self.newborn.pidfd())?;
+        Ok((self.newborn, doors))
     }
 }
 
-/// Lets the child go on, with the trees that it needs.
+/// Lets the child go on, with the descriptors that it needs.
 ///
 /// One that has failed is not there to listen; why it failed is found out by its silence.
-fn go(orders: &OwnedFd, trees: &[OwnedFd]) {
-    let trees: Vec<BorrowedFd<'_>> = trees.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(Trees::MOST))];
+fn go(orders: &OwnedFd, descriptors: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if trees.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(&trees)) {
+    let all = SendAncillaryMessage::ScmRights(descriptors);
+    if descriptors.is_empty() || ancillary.push(all) {
         let byte = [IoSlice::new(b".")];
         sendmsg(orders, &byte, &mut ancillary, SendFlags::NOSIGNAL).unwrap_or_default();
     }

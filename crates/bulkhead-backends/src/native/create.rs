@@ -1,49 +1,47 @@
 //! Builds a sandbox from a plan.
 
-use std::io;
+use std::{io, sync::PoisonError};
 
 use bulkhead_linux::cgroup::{Cgroup, Feature, Limits};
 use bulkhead_policy::Plan;
 
 use super::{
     Native,
-    birth::Birth,
-    doors, lower,
+    embryo::Embryo,
+    lower,
     sandbox::{Held, NativeSandbox},
-    survey::survey,
+    shape::Shape,
+    survey::{House, survey},
 };
 use crate::{
     BackendError,
-    guest::{Link, pair},
-    identity::{self, Identity, Owner, is_host_root},
+    guest::Link,
+    identity::{self, Identity, is_host_root},
     workspace::stand_in::{Material, StandIns},
 };
 
 /// Builds the sandbox; the first program waits until its walls stand.
 ///
 /// This takes a millisecond of system calls and does not yield in between. Parent and child
-/// work side by side: while the child makes its network, the parent looks at the host.
+/// work side by side: while the child makes what every sandbox has, the parent looks at what is
+/// special about this one.
 pub(super) fn create(
     native: &Native,
     id: &str,
     plan: &Plan,
 ) -> Result<NativeSandbox, BackendError> {
-    let owner =
-        Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
-    let cgroup = native.cgroup(id, plan)?;
-    let (ours, theirs) = pair().map_err(built("open the stream to the guest"))?;
-    let birth = Birth::begin(plan, owner.identity, cgroup.as_ref(), theirs)?;
-
+    let embryo = native.embryo(id, Shape::of(plan))?;
+    let Embryo { birth, control, cgroup, owner, id: _, shape: _ } = embryo;
+    let cgroup = native.limited(cgroup, id, plan)?;
     let mut survey = survey(plan)?;
     let (stand_ins, needless) =
         StandIns::put(&native.state, id, &survey.protections, Material::Socket)
             .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
-    let doors = doors::take(plan, &birth)?;
-    let newborn = birth.finish(lower::rest(plan, &survey))?;
+    let (newborn, doors) = birth.finish(plan, &survey, cgroup.as_ref())?;
 
     let walls = lower::walls(plan, &survey, &owner.identity);
-    let link = Link::over_socket(ours).map_err(built("watch the stream to the guest"))?;
+    let link = Link::over_socket(control).map_err(built("watch the stream to the guest"))?;
     let held = Held { cgroup, stand_ins, owner, doors };
     let sandbox = NativeSandbox::new(newborn, link, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
@@ -56,8 +54,23 @@ pub(super) fn built(action: &'static str) -> impl Fn(io::Error) -> BackendError 
 }
 
 impl Native {
-    /// The cgroup that holds the limits of `plan`, if any is to be held by one.
-    fn cgroup(&self, id: &str, plan: &Plan) -> Result<Option<Cgroup>, BackendError> {
+    /// The sandbox that was begun ahead, if it is the one that is wanted, or else a new one.
+    fn embryo(&self, id: &str, shape: Shape) -> Result<Embryo, BackendError> {
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // One of another shape is gone before there is a new one of the same name.
+        match ahead.filter(|it| it.id == id && it.shape == shape) {
+            Some(embryo) => Ok(embryo),
+            None => Embryo::conceive(self, id, shape),
+        }
+    }
+
+    /// The cgroup that was begun, with the limits of `plan`.
+    fn limited(
+        &self,
+        begun: Option<Cgroup>,
+        id: &str,
+        plan: &Plan,
+    ) -> Result<Option<Cgroup>, BackendError> {
         let limits = plan.limits();
         let wanted = Limits {
             memory: limits.memory.map(|it| it.0),
@@ -69,11 +82,11 @@ impl Native {
                 .filter(|_| self.cgroups.holds(Feature::Processes).is_some())
                 .map(|it| it.saturating_add(1)),
         };
-        let counts = self.cgroups.holds(Feature::CpuTime).is_some();
-        if wanted == Limits::default() && !counts {
-            return Ok(None);
-        }
-        let made = self.cgroups.create(id, &wanted);
+        let made = match begun {
+            Some(begun) => begun.complete(&self.cgroups, &wanted),
+            None if wanted == Limits::default() => return Ok(None),
+            None => self.cgroups.create(id, &wanted),
+        };
         made.map(Some).map_err(|error| built("hold the limits")(io::Error::other(error)))
     }
 }
@@ -82,7 +95,11 @@ impl Native {
 pub(super) fn describe(plan: &Plan) -> Result<Vec<String>, BackendError> {
     let identity =
         if is_host_root() { Identity::Mapped { outside: 0 } } else { identity::own() };
-    let survey = survey(plan)?;
-    let lines = lower::first(plan, &identity).into_iter().chain(lower::rest(plan, &survey));
-    Ok(lines.map(|line| line.to_string()).collect())
+    let shape = Shape::of(plan);
+    let (house, survey) = (House::survey(shape.root), survey(plan)?);
+    let mut lines = lower::first(shape, &identity);
+    let mut tree = lower::second(shape, &house);
+    lines.append(&mut tree.lines);
+    lines.extend(tree.rest(plan, &house, &survey));
+    Ok(lines.into_iter().map(|line| line.to_string()).collect())
 }

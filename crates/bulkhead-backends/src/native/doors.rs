@@ -1,12 +1,12 @@
 //! Which doors a sandbox has, and which socket is which.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
-use bulkhead_linux::doors::{At, Carries, Door};
+use bulkhead_linux::doors::{At, Carries, Door, receive};
 use bulkhead_policy::{NAMES_PORT, PROXY_PORT, Plan, SOCKS_PORT};
 use bulkhead_spec::Network;
 
-use super::birth::Birth;
+use super::create::built;
 use crate::{BackendError, Doors};
 
 /// The doors for `plan`: both proxies, names, names by stream, then a door for each port.
@@ -22,9 +22,15 @@ pub(super) fn wanted(plan: &Plan) -> Vec<Door> {
 }
 
 /// Takes over what the child has opened; nothing from one that has failed, whose silence tells.
-pub(super) fn take(plan: &Plan, birth: &Birth) -> Result<Option<Doors>, BackendError> {
+pub(super) fn take(
+    plan: &Plan,
+    from: BorrowedFd<'_>,
+    child: BorrowedFd<'_>,
+) -> Result<Option<Doors>, BackendError> {
     match plan.network() {
-        Network::Proxy | Network::Observe => Ok(sorted(birth.doors()?)),
+        Network::Proxy | Network::Observe => {
+            receive(from, child).map(sorted).map_err(built("take over the sandbox's doors"))
+        }
         Network::None | Network::Open => Ok(None),
     }
 }

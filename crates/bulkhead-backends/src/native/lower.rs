@@ -18,7 +18,8 @@ use bulkhead_spec::{self as spec, escape_bytes};
 use self::paths::Steps;
 use super::{
     doors, root,
-    survey::{Entry, Survey},
+    shape::{Network, Parts, Shape},
+    survey::{Entry, House, Survey},
 };
 use crate::{
     identity::{INSIDE, Identity},
@@ -39,7 +40,7 @@ pub(super) enum Line {
     Do(Step),
     /// Wait for the parent.
     Await,
-    /// Wait for the rest of the list.
+    /// Wait for the next list.
     Receive,
     /// Open doors in the sandbox's network.
     Doors(Vec<Door>),
@@ -52,7 +53,7 @@ impl fmt::Display for Line {
         match self {
             Self::Do(step) => step.fmt(out),
             Self::Await => out.write_str("wait for the parent"),
-            Self::Receive => out.write_str("wait for the rest of the list"),
+            Self::Receive => out.write_str("wait for the next list"),
             Self::Doors(doors) => Step::Doors { doors: doors.clone().into(), to: -1 }.fmt(out),
             Self::Show { share, attributes, target } => {
                 let from = escape_bytes(share.from.as_os_str().as_encoded_bytes());
@@ -63,19 +64,14 @@ impl fmt::Display for Line {
     }
 }
 
-/// The steps that need no look at the host: identity, network, the base. The child takes them
+/// The first list, which needs no look at the host: identity, network, the base. The child does it
 /// while the parent looks.
-pub(super) fn first(plan: &Plan, identity: &Identity) -> Vec<Line> {
+pub(super) fn first(shape: Shape, identity: &Identity) -> Vec<Line> {
     let mut steps = Steps::new(Way::Ours);
     steps.push(Step::Session);
     // First what takes longest and needs nobody: by then the parent has mapped the user.
-    match plan.network() {
-        spec::Network::None => steps.push(Step::OwnNetwork),
-        spec::Network::Proxy | spec::Network::Observe => {
-            steps.push(Step::OwnNetwork);
-            steps.lines.push(Line::Doors(doors::wanted(plan)));
-        }
-        spec::Network::Open => {}
+    if shape.network == Network::Own {
+        steps.push(Step::BeginNetwork);
     }
     let groups = match identity {
         Identity::Mapped { .. } => {
@@ -92,37 +88,83 @@ pub(super) fn first(plan: &Plan, identity: &Identity) -> Vec<Line> {
     steps.push(Step::Become { id: INSIDE, groups });
     steps.push(Step::Hostname(c"bulkhead".to_owned()));
     steps.push(Step::Private);
-    steps.push(Step::Base { options: base_options(plan) });
+    let options = format!("size={OWN_BYTES},nr_inodes={OWN_INODES},mode=0755");
+    steps.push(Step::Base { options: CString::new(options).unwrap_or_default() });
     lay_base(&mut steps);
     steps.lines.push(Line::Receive);
     steps.lines
 }
 
-/// The steps for `plan` on a host that looks like `survey`.
-pub(super) fn rest(plan: &Plan, survey: &Survey) -> Vec<Line> {
-    let root = if survey.root.is_none() { Way::Ours } else { Way::Foreign };
+/// The second list: what every sandbox on this host sees, made while nobody knows the plan yet.
+/// Of another root nothing is known then.
+pub(super) fn second(shape: Shape, house: &House) -> Unfinished {
+    let root = match shape.root {
+        Parts::Host => Way::Ours,
+        Parts::Other => Way::Foreign,
+    };
     let mut steps = Steps::new(root);
-    match &survey.root {
-        None => steps.bind(c"root", None, paths::base(c"new"), Attributes::ReadWrite),
-        Some(share) => shares::private(&mut steps, share, paths::base(c"new")),
+    if shape.root == Parts::Host {
+        steps.bind(c"root", None, paths::base(c"new"), Attributes::ReadWrite);
+        own(&mut steps, house);
     }
-    own(&mut steps, plan, survey);
-    dev::lower(&mut steps, survey);
-    shares::lower(&mut steps, plan, survey);
-    if survey.root.is_none() {
-        steps.push(Step::Seal { target: c"new".to_owned() });
+    steps.lines.push(Line::Receive);
+    let lines = std::mem::take(&mut steps.lines);
+    Unfinished { lines, steps }
+}
+
+/// A tree of which a part is made.
+#[derive(Debug)]
+pub(super) struct Unfinished {
+    /// The list that makes this part.
+    pub(super) lines: Vec<Line>,
+    /// What is known of it.
+    steps: Steps,
+}
+
+impl Unfinished {
+    /// The last list: what only this plan has.
+    pub(super) fn rest(self, plan: &Plan, house: &House, survey: &Survey) -> Vec<Line> {
+        let mut steps = self.steps;
+        steps.push(Step::Resize { options: base_options(plan) });
+        match &survey.root {
+            Some(share) => {
+                shares::private(&mut steps, share, paths::base(c"new"));
+                own(&mut steps, house);
+            }
+            None => settings(&mut steps, plan),
+        }
+        names(&mut steps, plan, survey);
+        notes(&mut steps, plan);
+        home(&mut steps, plan);
+        shares::lower(&mut steps, plan, survey);
+        if survey.root.is_none() {
+            steps.push(Step::Seal { target: c"new".to_owned() });
+        }
+        network(&mut steps, plan);
+        steps.lines.push(Line::Await);
+        steps.push(Step::Enter);
+        steps.push(Step::Capabilities);
+        steps.lines
     }
-    steps.lines.push(Line::Await);
-    steps.push(Step::Enter);
-    steps.push(Step::Capabilities);
-    steps.lines
+}
+
+/// As late as can be: it was begun first and takes longest.
+fn network(steps: &mut Steps, plan: &Plan) {
+    match plan.network() {
+        spec::Network::None => steps.push(Step::OwnNetwork),
+        spec::Network::Proxy | spec::Network::Observe => {
+            steps.push(Step::OwnNetwork);
+            steps.lines.push(Line::Doors(doors::wanted(plan)));
+        }
+        spec::Network::Open => {}
+    }
 }
 
 fn base_options(plan: &Plan) -> CString {
     let limits = plan.limits();
     let size = limits.disk.map_or(MOST_BYTES, |it| it.0).saturating_add(OWN_BYTES);
     let inodes = limits.inodes.unwrap_or(MOST_INODES).saturating_add(OWN_INODES);
-    CString::new(format!("size={size},nr_inodes={inodes},mode=0755")).unwrap_or_default()
+    CString::new(format!("size={size},nr_inodes={inodes}")).unwrap_or_default()
 }
 
 /// The directories of the base.
@@ -156,37 +198,41 @@ fn note() -> Box<[u8]> {
     text.as_bytes().into()
 }
 
-/// The sandbox's own tree: programs, settings, private directories, `/proc`.
-fn own(steps: &mut Steps, plan: &Plan, survey: &Survey) {
-    for entry in &survey.own {
+/// The sandbox's own tree: programs, settings, private directories, `/proc`, `/dev`.
+fn own(steps: &mut Steps, house: &House) {
+    for entry in &house.own {
         match entry {
             Entry::Link { path, to } => steps.link(path, to),
             Entry::Is { path, looked } => steps.show(path, *looked, Attributes::ReadOnly),
         }
     }
-    if survey.root.is_none() {
-        let user = format!("sandbox:x:{INSIDE}:{INSIDE}:sandbox:{}:/bin/bash\n", plan.home());
-        steps.file("/etc/passwd", &format!("{}{user}", root::PASSWD));
-        steps.file("/etc/group", &format!("{}sandbox:x:{INSIDE}:\n", root::GROUP));
-        steps.file("/etc/hosts", root::HOSTS);
-        steps.file("/etc/hostname", "bulkhead\n");
-        steps.file("/etc/nsswitch.conf", root::NSSWITCH);
-    }
-    names(steps, plan, survey);
     for (source, target) in [(c"tmp", "/tmp"), (c"vartmp", "/var/tmp"), (c"run", "/run")] {
         steps.private(source, target.as_ref());
     }
-    notes(steps, plan);
+    steps.dir_all("/proc".as_ref());
+    let target = steps.place("/proc".as_ref());
+    steps.push(Step::Mount { kind: Kind::Proc, target });
+    dev::mask_proc(steps, house);
+    dev::lower(steps, house);
+}
+
+/// Settings that are not the host's.
+fn settings(steps: &mut Steps, plan: &Plan) {
+    let user = format!("sandbox:x:{INSIDE}:{INSIDE}:sandbox:{}:/bin/bash\n", plan.home());
+    steps.file("/etc/passwd", &format!("{}{user}", root::PASSWD));
+    steps.file("/etc/group", &format!("{}sandbox:x:{INSIDE}:\n", root::GROUP));
+    steps.file("/etc/hosts", root::HOSTS);
+    steps.file("/etc/hostname", "bulkhead\n");
+    steps.file("/etc/nsswitch.conf", root::NSSWITCH);
+}
+
+fn home(steps: &mut Steps, plan: &Plan) {
     for (name, content) in plan.home_files() {
         let path = CString::new(format!("home/{name}")).unwrap_or_default();
         let path = paths::base(&path);
         steps.push(Step::File { path, content: content.as_bytes().into() });
     }
     steps.private(c"home", plan.home().as_path());
-    steps.dir_all("/proc".as_ref());
-    let target = steps.place("/proc".as_ref());
-    steps.push(Step::Mount { kind: Kind::Proc, target });
-    dev::mask_proc(steps, survey);
 }
 
 /// What programs are told by files of ours.

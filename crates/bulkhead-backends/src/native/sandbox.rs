@@ -106,6 +106,9 @@ fn hint(action: &str, source: &io::Error) -> Option<String> {
     if denied && (action.starts_with("mount") || action.starts_with("map")) {
         return Some("run `bulkhead doctor`: this host restricts user namespaces".to_owned());
     }
+    if action == "make new namespaces" {
+        return Some("run `bulkhead doctor` to see what this host lacks".to_owned());
+    }
     if action.contains("private copy") {
         return Some("overlay mounts in user namespaces need Linux 5.11".to_owned());
     }

@@ -14,7 +14,7 @@ use bulkhead_policy::Plan;
 use bulkhead_spec::{Access, Root};
 use rustix::fs::FileType;
 
-use super::root;
+use super::{root, shape::Parts};
 use crate::{
     BackendError,
     workspace::{
@@ -23,21 +23,26 @@ use crate::{
     },
 };
 
-/// What was found.
+/// What every sandbox of this host sees, whatever its plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Survey {
+pub(super) struct House {
     /// The host's own programs and settings; empty for another root.
     pub(super) own: Vec<Entry>,
-    /// The other root.
-    pub(super) root: Option<Share>,
     /// Devices.
     pub(super) devices: Vec<Entry>,
+    /// Paths of `/proc` that this kernel has.
+    pub(super) proc: Vec<(PathBuf, FileType)>,
+}
+
+/// What was found of that which the plan names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Survey {
+    /// The other root.
+    pub(super) root: Option<Share>,
     /// What the plan shares, outer directories first.
     pub(super) shares: Vec<Share>,
     /// What must stay as it is within them.
     pub(super) protections: Vec<Protection>,
-    /// Paths of `/proc` that this kernel has.
-    pub(super) proc: Vec<(PathBuf, FileType)>,
 }
 
 /// One path of the host's own tree.
@@ -49,14 +54,32 @@ pub(super) enum Entry {
     Link { path: PathBuf, to: OsString },
 }
 
-/// Looks at everything that `plan` touches.
-pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
-    let (own, root) = match plan.root() {
-        Root::Host => (own(), None),
-        Root::Directory(dir) => {
-            let root = share(dir.as_path(), Path::new("/"), Access::Private)?;
-            (Vec::new(), Some(root))
+impl House {
+    /// Looks at the host, for sandboxes whose root is made of `parts`.
+    pub(super) fn survey(parts: Parts) -> Self {
+        let own = match parts {
+            Parts::Host => root::PROGRAMS.iter().chain(&root::SETTINGS).copied().collect(),
+            Parts::Other => Vec::new(),
+        };
+        let proc = root::HIDDEN_IN_PROC
+            .iter()
+            .chain(&root::EMPTY_IN_PROC)
+            .chain(&root::READ_ONLY_IN_PROC);
+        let kind =
+            |path: &&str| Some((PathBuf::from(path), looked(Path::new(path)).ok()?.kind));
+        Self {
+            own: entries(&own),
+            devices: entries(&root::DEVICES),
+            proc: proc.filter_map(kind).collect(),
         }
+    }
+}
+
+/// Looks at everything that `plan` names.
+pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
+    let root = match plan.root() {
+        Root::Host => None,
+        Root::Directory(dir) => Some(share(dir.as_path(), Path::new("/"), Access::Private)?),
         Root::Image(_) => {
             let what = "a sandbox from an image";
             return Err(BackendError::Unsupported { backend: "native", what });
@@ -75,24 +98,7 @@ pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
         protections = found.protections;
     }
     shares.sort_by_key(|it| it.to.components().count());
-    let proc =
-        root::HIDDEN_IN_PROC.iter().chain(&root::EMPTY_IN_PROC).chain(&root::READ_ONLY_IN_PROC);
-    Ok(Survey {
-        own,
-        root,
-        devices: entries(&root::DEVICES),
-        shares,
-        protections,
-        proc: proc
-            .filter_map(|path| Some((PathBuf::from(path), looked(Path::new(path)).ok()?.kind)))
-            .collect(),
-    })
-}
-
-fn own() -> Vec<Entry> {
-    let mut found = entries(&root::PROGRAMS);
-    found.extend(entries(&root::SETTINGS));
-    found
+    Ok(Survey { root, shares, protections })
 }
 
 /// Those of `paths` that exist.

@@ -51,7 +51,7 @@ pub(crate) fn share(from: &Path, to: &Path, access: Access) -> Result<Share, Bac
         }
     }
     // A link on the way would be followed in the sandbox's tree, not in the host's.
-    let real = from.canonicalize().map_err(|error| refused(error.to_string()))?;
+    let real = bulkhead_linux::paths::real(from).map_err(|error| refused(error.to_string()))?;
     let looked = looked(&real).map_err(|error| refused(error.to_string()))?;
     if looked.inode != found.inode {
         return Err(refused("it changed while it was looked at".to_owned()));

@@ -10,11 +10,12 @@
 //! is locked while a sandbox needs them.
 
 mod kind;
+mod record;
 
 use std::{
     collections::BTreeSet,
     fs::{File, OpenOptions},
-    io::{self, Read as _, Write as _},
+    io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -25,12 +26,12 @@ use rustix::{
     io::Errno,
 };
 
-use self::kind::{First, is_ours, remove};
 pub(crate) use self::kind::{Material, is_one};
-use super::{
-    protect::{How, Protection},
-    share::path_of,
+use self::{
+    kind::{Kit, is_ours},
+    record::Record,
 };
+use super::protect::{How, Protection};
 
 /// How long another sandbox may take to remove its stand-ins.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -42,13 +43,7 @@ pub(crate) struct StandIns {
     /// The directories that hold them.
     locks: Vec<(PathBuf, Lock)>,
     record: Option<Record>,
-}
-
-/// Where the next start finds what we made, should we be killed.
-#[derive(Debug)]
-struct Record {
-    path: PathBuf,
-    _lock: File,
+    kit: Option<Kit>,
 }
 
 impl StandIns {
@@ -70,13 +65,13 @@ impl StandIns {
         }
         let record = Record::write(state, id, absent.iter().map(|it| it.path.as_path()))?;
         all.record = Some(record);
+        let kit = all.kit.insert(Kit::at(record::spares(state), material));
         let dirs: BTreeSet<&Path> = absent.iter().filter_map(|it| it.path.parent()).collect();
         for dir in dirs {
             all.locks.push((dir.to_owned(), hold(dir)?));
         }
-        let mut first = First::of(material);
         for Protection { path, how } in absent {
-            match first.put(path, *how) {
+            match kit.put(path, *how) {
                 Ok(()) => all.paths.push(path.clone()),
                 Err(error) if is_closed(&error) => needless.push(path.clone()),
                 Err(error) => return Err(error),
@@ -140,71 +135,35 @@ impl Drop for StandIns {
         let alone =
             |path: &PathBuf| self.locks.iter().any(|(dir, _)| path.parent() == Some(dir));
         for path in self.paths.drain(..).rev().filter(alone) {
-            if let Err(error) = remove(&path) {
+            if let Some(Err(error)) = self.kit.as_ref().map(|kit| kit.remove(&path)) {
                 // The record stays too, so the next start tries again.
                 tracing::warn!(path = %path.display(), %error, "a stand-in was left");
                 self.record = None;
             }
         }
         if let Some(record) = &self.record {
-            std::fs::remove_file(&record.path).unwrap_or_default();
+            record.clear().unwrap_or_default();
         }
-    }
-}
-
-impl Record {
-    fn write<'a>(
-        state: &Path,
-        id: &str,
-        paths: impl Iterator<Item = &'a Path>,
-    ) -> io::Result<Self> {
-        let dir = state.join("stand-ins");
-        let path = dir.join(id);
-        let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-        let mut lock = match create() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(&dir)?;
-                create()?
-            }
-            lock => lock?,
-        };
-        flock(&lock, FlockOperation::LockExclusive)?;
-        let mut content = Vec::new();
-        for it in paths {
-            content.extend_from_slice(it.as_os_str().as_encoded_bytes());
-            content.push(0);
-        }
-        lock.write_all(&content)?;
-        Ok(Self { path, _lock: lock })
     }
 }
 
 /// Removes the stand-ins of sandboxes whose Bulkhead was killed; tells which.
 pub(crate) fn sweep(state: &Path) -> io::Result<Vec<String>> {
-    let dir = state.join("stand-ins");
-    let entries = match std::fs::read_dir(&dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    let kit = Kit::at(record::spares(state), Material::Socket);
     let mut swept = Vec::new();
-    for entry in entries.flatten() {
-        let Ok(mut record) = open(&entry.path()) else { continue };
-        if !is_alone(&record)? {
-            continue;
-        }
-        let mut content = Vec::new();
-        (&mut record).take(1 << 20).read_to_end(&mut content)?;
-        let paths = content.split(|it| *it == 0).filter(|it| !it.is_empty());
-        for path in paths.rev().map(|bytes| path_of(bytes.to_vec())) {
+    for record in record::abandoned(state)? {
+        let (id, paths) = record.read()?;
+        for path in paths.into_iter().rev() {
             let lock = path.parent().and_then(|dir| open(dir).ok()).map(Lock);
             // Held until it is removed: a sandbox that starts meanwhile waits, and makes its own.
             let alone = lock.as_ref().is_some_and(|it| is_alone(&it.0).unwrap_or_default());
             if alone && is_ours(&path, How::absent(&path)) {
-                remove(&path)?;
-                swept.push(format!("stand-in {}", path.display()));
+                kit.remove(&path)?;
             }
         }
-        std::fs::remove_file(entry.path())?;
+        record.clear()?;
+        // Those that another sandbox has come to need are its own from now on.
+        swept.push(format!("stand-ins of {id}"));
     }
     Ok(swept)
 }

@@ -126,9 +126,9 @@ fn a_way_out_has_its_doors_and_its_names() {
     let about = |it: &&str| it.contains("doors") || it.contains("resolv.conf");
     let about: Vec<_> = steps.lines().filter(about).collect();
     let expected = [
+        "put a file of 50 bytes at `new/etc/resolv.conf`",
         "own every address and open doors at tcp:127.0.0.1:3128 tcp:127.0.0.1:1080 udp:*:53 tcp:*:53 tcp:*:80 \
          tcp:*:443 tcp:*:5432",
-        "put a file of 50 bytes at `new/etc/resolv.conf`",
     ];
     assert_eq!(about, expected);
 }

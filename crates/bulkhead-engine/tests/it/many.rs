@@ -14,7 +14,7 @@ use crate::{
 async fn two_runs_at_once_are_apart() {
     let house = House::new();
     let script = "echo $WHO > /tmp/who; echo ready; read go; cat /tmp/who; ps -e 2>/dev/null |
-        grep -c sleep; kill -0 2 && echo only";
+        grep -c sleep; kill -0 $$ && echo only";
     let run = |who: &str| {
         let ask = sh(script).with(|it| {
             it.exec.env.insert("WHO".into(), who.into());

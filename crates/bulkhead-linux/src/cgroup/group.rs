@@ -62,24 +62,29 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    pub(super) fn create(
-        cgroups: &Cgroups,
-        id: &str,
-        limits: &Limits,
-    ) -> Result<Cgroup, CgroupError> {
+    pub(super) fn begin(cgroups: &Cgroups, id: &str) -> Result<Cgroup, CgroupError> {
         if !dir::is_id(id) {
             return Err(CgroupError::Name(id.to_owned()));
         }
-        // Whatever fails below, dropping the unfinished one removes what is there.
         let mut group = Cgroup::nowhere(cgroups, id);
         if let Some(tree) = &cgroups.v2 {
             group.v2 = Some(v2::Group::create(tree, id)?);
         }
-        for tree in &cgroups.v1 {
-            group.v1.push(v1::Group::create(tree, id)?);
-        }
-        group.set(limits)?;
         Ok(group)
+    }
+
+    /// Makes what [`Cgroups::begin`] has left out, with all of these limits or not at all.
+    pub fn complete(
+        mut self,
+        cgroups: &Cgroups,
+        limits: &Limits,
+    ) -> Result<Cgroup, CgroupError> {
+        // Whatever fails below, dropping the unfinished one removes what is there.
+        for tree in &cgroups.v1 {
+            self.v1.push(v1::Group::create(tree, &self.id)?);
+        }
+        self.set(limits)?;
+        Ok(self)
     }
 
     /// Takes over what a dead supervisor left under this id; `None` if any of it is held, or if

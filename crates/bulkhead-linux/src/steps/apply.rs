@@ -8,18 +8,24 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, mkdirat, openat2, symlinkat, unlinkat},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat2,
+        symlinkat, unlinkat,
+    },
     io::Errno,
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
         MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
-        fsmount, fsopen, mount, mount_change, move_mount, unmount,
+        fsmount, fsopen, mount, mount_change, mount_remount, move_mount, unmount,
     },
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
     process::{chdir, pivot_root, setsid},
 };
 
-use super::{Groups, Kind, Place, Step, Way};
+use super::{
+    Groups, Kind, Place, Step, Way,
+    network::{self, Bench},
+};
 use crate::{
     doors,
     mounts::{Attributes, detached, restrict, restrict_alone},
@@ -29,19 +35,35 @@ use crate::{
     walls::{drop_bounding, lock_securebits},
 };
 
-/// The most trees that a parent can send.
-const MOST_TREES: usize = 64;
+/// The most descriptors that a parent can send.
+const MOST_TREES: usize = 80;
 
-/// The trees that the parent has sent, and the parent itself.
-pub(crate) struct Trees {
+/// Where the base lies until the new root is entered: on the one directory of every host from which
+/// nothing is ever shown.
+const BASE: &CStr = c"/proc";
+
+/// The trees and other descriptors that the parent has sent, the parent itself, and what a network
+/// is made on.
+pub(crate) struct Trees<'a> {
     parent: RawFd,
+    bench: &'a Bench,
+    /// Who makes the network.
+    helper: Option<i32>,
     received: [RawFd; MOST_TREES],
     count: usize,
 }
 
-impl Trees {
-    pub(crate) fn none(parent: RawFd) -> Self {
-        Self { parent, received: [-1; MOST_TREES], count: 0 }
+impl<'a> Trees<'a> {
+    pub(crate) fn none(parent: RawFd, bench: &'a Bench) -> Self {
+        Self { parent, bench, helper: None, received: [-1; MOST_TREES], count: 0 }
+    }
+
+    /// Enters a network of our own: the one that was begun, or one that is made on the spot.
+    fn own_network(&mut self) -> Result<(), Errno> {
+        match self.helper.take() {
+            Some(helper) => self.bench.finish(helper),
+            None => network::make().map(drop),
+        }
     }
 
     fn get(&self, at: usize) -> Result<BorrowedFd<'_>, Errno> {
@@ -74,11 +96,11 @@ impl Trees {
 }
 
 /// Performs `step`, or says what the kernel said.
-pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
+pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
     match step {
         Step::Session => session(),
         Step::Close { file } => close(*file),
-        Step::Tasks { file } => write_all(borrow(*file), b"0"),
+        Step::Tasks { file } => write_all(trees.get(*file)?, b"0"),
         Step::Await { orders } => await_byte(borrow(*orders), borrow(trees.parent)),
         Step::Receive { orders } => trees.receive(borrow(*orders)),
         Step::MapSelf { uid, gid } => map_self(uid, gid),
@@ -87,6 +109,9 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
             mount_change(c"/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         }
         Step::Base { options } => base(options),
+        Step::Resize { options } => {
+            mount_remount(c".", MountFlags::NOSUID | MountFlags::NODEV, options)
+        }
         Step::Dir { path, mode } => make_dir(path, *mode),
         Step::File { path, content } => make_file(path, content),
         Step::Rewrite { path, content } => rewrite(path, content),
@@ -100,7 +125,11 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
         Step::Overlay { lower, upper, work, target } => overlay([lower, upper, work], target),
         Step::Mount { kind, target } => kernel_mount(*kind, target),
         Step::Hostname(name) => rustix::system::sethostname(name.to_bytes()),
-        Step::OwnNetwork => own_network(),
+        Step::BeginNetwork => {
+            trees.helper = Some(trees.bench.begin()?);
+            Ok(())
+        }
+        Step::OwnNetwork => trees.own_network(),
         Step::Doors { doors, to } => {
             own_every_address().and_then(|()| doors::open(doors, borrow(*to)))
         }
@@ -178,11 +207,8 @@ fn become_user(id: u32, groups: Groups) -> Result<(), Errno> {
 
 fn base(options: &CStr) -> Result<(), Errno> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount(c"bulkhead", c"/tmp", c"tmpfs", flags, options)?;
-    chdir(c"/tmp")?;
-    mkdirat(CWD, c"old", Mode::from(0o700))?;
-    pivot_root(c".", c"old")?;
-    chdir(c"/")
+    mount(c"bulkhead", BASE, c"tmpfs", flags, options)?;
+    chdir(BASE)
 }
 
 /// Opens `path` below the base; a symbolic link on the way is an error, not a way.
@@ -233,8 +259,15 @@ fn make_dir(place: &Place, mode: u32) -> Result<(), Errno> {
 }
 
 fn make_file(place: &Place, content: &[u8]) -> Result<(), Errno> {
+    let mode = Mode::from(0o644);
+    // One call instead of two, for something to mount on.
+    let placed =
+        |dir: BorrowedFd<'_>, name: &CStr| mknodat(dir, name, FileType::RegularFile, mode, 0);
+    if content.is_empty() && at(place, placed) == Ok(()) {
+        return Ok(());
+    }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = at(place, |dir, name| rustix::fs::openat(dir, name, flags, Mode::from(0o644)))?;
+    let file = at(place, |dir, name| rustix::fs::openat(dir, name, flags, mode))?;
     write_all(file.as_fd(), content)
 }
 
@@ -290,40 +323,6 @@ fn finish(context: &OwnedFd, target: &Place, attributes: MountAttrFlags) -> Resu
     fsconfig_create(context.as_fd())?;
     let mounted = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
     attach(mounted.as_fd(), target)
-}
-
-#[repr(C)]
-struct InterfaceRequest {
-    name: [u8; 16],
-    flags: libc::c_short,
-    rest: [u8; 22],
-}
-
-/// An empty network, made here and not by the clone: it takes a third of a start, in which the
-/// parent does its own part.
-fn own_network() -> Result<(), Errno> {
-    let flag = libc::CLONE_NEWNET.unsigned_abs() as usize;
-    // SAFETY: unshare takes one number.
-    unsafe { sys::call(libc::SYS_unshare, [flag, 0, 0, 0, 0]) }?;
-    loopback_up()
-}
-
-fn loopback_up() -> Result<(), Errno> {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-    let socket =
-        socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    let mut request =
-        InterfaceRequest { name: [0; 16], flags: libc::IFF_UP as _, rest: [0; 22] };
-    request.name.get_mut(..2).ok_or(Errno::INVAL)?.copy_from_slice(b"lo");
-    let args = [
-        socket.as_raw_fd().unsigned_abs() as usize,
-        libc::SIOCSIFFLAGS as usize,
-        (&raw const request).addr(),
-        0,
-        0,
-    ];
-    // SAFETY: `request` is a whole `ifreq` for this ioctl.
-    unsafe { sys::call(libc::SYS_ioctl, args) }.map(drop)
 }
 
 fn enter() -> Result<(), Errno> {

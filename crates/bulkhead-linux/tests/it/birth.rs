@@ -32,16 +32,10 @@ fn every_namespace_is_the_sandboxs_own() {
 
 #[test]
 fn the_hosts_network_is_shared_if_that_is_asked_for() {
-    let (wait, _go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let steps = vec![Step::Await { orders: wait.as_raw_fd() }];
-    let embryo = Embryo { steps, guest: wait.as_raw_fd(), cgroup: None };
-    let newborn = embryo.bear().unwrap();
-    let of = |name: &str| {
-        let theirs = format!("/proc/{}/ns/{name}", newborn.pid().as_raw_nonzero());
-        fs::read_link(theirs).unwrap()
-            == fs::read_link(format!("/proc/self/ns/{name}")).unwrap()
-    };
-    assert_eq!(NAMESPACES.map(of), [false, false, false, true, false, false, false]);
+    let mut room = Room::on_the_hosts_network();
+    room.say("readlink /proc/self/ns/net\n");
+    let ours = fs::read_link("/proc/self/ns/net").unwrap();
+    assert_eq!(room.end().unwrap().trim(), ours.to_str().unwrap());
 }
 
 #[test]

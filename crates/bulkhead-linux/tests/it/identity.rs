@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use bulkhead_linux::identity::{Claim, Opener, translation};
+use bulkhead_linux::identity::{Claim, Opener, Translation};
 
 /// Waits until the next claim gets `id`: a child that another test is just starting has a copy of
 /// the lock until it executes its program.
@@ -83,9 +83,9 @@ fn enter(namespace: &OwnedFd) -> io::Result<()> {
 
 #[test]
 fn a_translation_maps_one_owner_and_nobody_else() {
-    let made = translation((0, 42), 200_123, Opener::Themselves);
+    let made = Translation::make((0, 42), 200_123, Opener::Themselves);
     if rustix::process::geteuid().is_root() {
-        assert_eq!(maps(&made.unwrap()), "0 200123 1\n42 200123 1\n");
+        assert_eq!(maps(made.unwrap().namespace()), "0 200123 1\n42 200123 1\n");
     } else {
         // Only root may name users that are not itself.
         assert_eq!(made.unwrap_err().kind(), ErrorKind::PermissionDenied);
@@ -95,10 +95,10 @@ fn a_translation_maps_one_owner_and_nobody_else() {
 /// What a file server of root makes belongs to nobody until it is given away.
 #[test]
 fn root_may_open_what_is_translated_as_nobody() {
-    let made = translation((0, 65534), 200_123, Opener::Root);
+    let made = Translation::make((0, 65534), 200_123, Opener::Root);
     if rustix::process::geteuid().is_root() {
         let expected = "0 200123 1\n65534 0 1\n65534 200123 1\n65533 0 1\n";
-        assert_eq!(maps(&made.unwrap()), expected);
+        assert_eq!(maps(made.unwrap().namespace()), expected);
     } else {
         assert_eq!(made.unwrap_err().kind(), ErrorKind::PermissionDenied);
     }

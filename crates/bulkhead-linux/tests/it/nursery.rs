@@ -56,7 +56,7 @@ pub(super) fn link(path: &CStr, to: &CStr) -> Step {
 /// Shows a tree of the host, which must not have been swapped.
 pub(super) fn bind(source: &Path, target: &CStr, attributes: Attributes) -> Step {
     Step::Bind {
-        source: path("old", source),
+        source: path("", source),
         expect: Some(look(&path("", source)).unwrap().inode),
         target: target.into(),
         attributes,
@@ -111,6 +111,12 @@ impl Room {
         let last = [Step::Enter, Step::Capabilities];
         let steps = first().into_iter().chain(steps).chain(network).chain(step).chain(last);
         Self::bear(steps.collect(), guest())
+    }
+
+    /// A sandbox that has made no network for itself.
+    pub(super) fn on_the_hosts_network() -> Self {
+        let last = [Step::Enter, Step::Capabilities];
+        Self::bear(first().into_iter().chain(last).collect(), guest())
     }
 
     /// A child that does these steps alone.

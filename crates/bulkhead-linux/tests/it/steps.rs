@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use bulkhead_linux::identity::{Opener, translation};
+use bulkhead_linux::identity::{Opener, Translation};
 use bulkhead_linux::mounts::{Attributes, look, translated};
 use bulkhead_linux::steps::{Kind, Step};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -114,9 +114,9 @@ fn an_overlay_keeps_changes_away_from_what_it_shows() {
         dir(c"work"),
         dir(c"new/share"),
         Step::Overlay {
-            lower: c"/lower".to_owned(),
-            upper: c"/upper".to_owned(),
-            work: c"/work".to_owned(),
+            lower: c"lower".to_owned(),
+            upper: c"upper".to_owned(),
+            work: c"work".to_owned(),
             target: c"new/share".into(),
         },
     ];
@@ -146,13 +146,13 @@ fn a_source_that_was_swapped_is_refused() {
     let steps = vec![
         dir(c"new/share"),
         Step::Bind {
-            source: path("old", other.path()),
+            source: path("", other.path()),
             expect: Some(meant),
             target: c"new/share".into(),
             attributes: Attributes::ReadOnly,
         },
     ];
-    let action = format!("show `old{}` at `new/share` ReadOnly", other.path().display());
+    let action = format!("show `{}` at `new/share` ReadOnly", other.path().display());
     assert_eq!(fails(steps), (action, Some(libc::ESTALE)));
 }
 
@@ -164,7 +164,7 @@ fn a_source_that_has_become_a_link_is_not_followed() {
     let step = bind(&source, c"new/share", Attributes::ReadOnly);
     fs::remove_dir(&source).unwrap();
     symlink(secret.path(), &source).unwrap();
-    let action = format!("show `old{}` at `new/share` ReadOnly", source.display());
+    let action = format!("show `{}` at `new/share` ReadOnly", source.display());
     let (failed, errno) = fails(vec![dir(c"new/share"), step]);
     assert_eq!(failed, action);
     // Some kernels do not let a link be mounted at all.
@@ -175,7 +175,7 @@ fn a_source_that_has_become_a_link_is_not_followed() {
 fn no_target_is_reached_through_a_link_or_upwards() {
     let away = || link(c"new/away", c"/old");
     let share = || bind(Path::new("/usr"), c"new/away/tmp", Attributes::ReadOnly);
-    let show = "show `old/usr` at `new/away/tmp` ReadOnly".to_owned();
+    let show = "show `/usr` at `new/away/tmp` ReadOnly".to_owned();
     assert_eq!(fails(vec![away(), share()]), (show, Some(libc::ELOOP)));
     let make = "make the directory `new/away/tmp` 755".to_owned();
     assert_eq!(fails(vec![away(), dir(c"new/away/tmp")]), (make, Some(libc::ELOOP)));
@@ -194,7 +194,7 @@ fn a_translated_share_belongs_to_its_owner_on_both_sides() {
     let here = path("", directory.path());
     let inode = look(&here).unwrap().inode;
     let (owner, outside) = ((4321, 8765), 0);
-    let made = translation(owner, outside, Opener::Themselves);
+    let made = Translation::make(owner, outside, Opener::Themselves);
     if !rustix::process::geteuid().is_root() {
         // Only root may name users that are not itself.
         assert_eq!(made.unwrap_err().raw_os_error(), Some(libc::EPERM));
@@ -203,7 +203,8 @@ fn a_translated_share_belongs_to_its_owner_on_both_sides() {
     for path in [directory.path().to_owned(), directory.path().join("file")] {
         chown(path, Some(owner.0), Some(owner.1)).unwrap();
     }
-    let tree = translated(&here, inode, Attributes::ReadWrite, &made.unwrap()).unwrap();
+    let made = made.unwrap();
+    let tree = translated(&here, inode, Attributes::ReadWrite, made.namespace()).unwrap();
     // The tree comes as in life: with the byte that the child waits for.
     let (orders, theirs) = UnixStream::pair().unwrap();
     let descriptors = [tree.as_fd()];
@@ -222,7 +223,8 @@ fn a_translated_share_belongs_to_its_owner_on_both_sides() {
     assert_eq!((made.uid(), made.gid()), owner);
 
     let other = shared();
-    let made = translation(owner, outside, Opener::Themselves).unwrap();
-    let swapped = translated(&path("", other.path()), inode, Attributes::ReadWrite, &made);
+    let made = Translation::make(owner, outside, Opener::Themselves).unwrap();
+    let other = path("", other.path());
+    let swapped = translated(&other, inode, Attributes::ReadWrite, made.namespace());
     assert_eq!(swapped.unwrap_err().raw_os_error(), Some(libc::ESTALE));
 }

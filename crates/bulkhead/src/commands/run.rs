@@ -7,6 +7,7 @@ use bulkhead_spec::{Outcome, escape_bytes};
 use rustix::process::Signal;
 
 use crate::{
+    ahead::{self, Ahead},
     args::run::RunArgs,
     codes::Code,
     commands::{egress, endings, plan},
@@ -31,6 +32,7 @@ enum Ended {
 pub(crate) fn run(
     args: &RunArgs,
     environment: Environment,
+    ahead: Option<Ahead>,
     printer: &mut Printer,
 ) -> Result<u8, Failure> {
     if args.dry_run {
@@ -38,7 +40,7 @@ pub(crate) fn run(
     }
     printer.talk = Talk::from(&args.ask.talk);
     let report = args.record.report.as_deref().map(Report::open).transpose()?;
-    let ended = perform(args, environment, printer);
+    let ended = perform(args, environment, ahead, printer);
     match (&ended, report) {
         (Ok(Ended::Outcome(outcome, streams)), Some(report)) => {
             report.outcome(outcome, streams)?;
@@ -59,6 +61,7 @@ pub(crate) fn run(
 fn perform(
     args: &RunArgs,
     environment: Environment,
+    ahead: Option<Ahead>,
     printer: &Printer,
 ) -> Result<Ended, Failure> {
     let caller = console::look(&args.ask.console)?;
@@ -72,7 +75,8 @@ fn perform(
         args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
-        let mut offer = engine::offer(&(&wish).into()).await?;
+        let (fresh, native) = ahead.map(|it| (it.id, it.native)).unzip();
+        let mut offer = engine::offer_with(native, &(&wish).into()).await?;
         let backends = std::mem::take(&mut offer.backends);
         let engine = engine::recording(
             wish.policy.clone(),
@@ -81,7 +85,7 @@ fn perform(
             &wish.environment,
             engine::Listeners { copy, printer: live },
         )?;
-        let id = args.ask.name.clone().map_or_else(fresh_id, Ok)?;
+        let id = args.ask.name.clone().or(fresh).map_or_else(fresh_id, Ok)?;
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)
             .await
@@ -152,8 +156,6 @@ fn tell_place(placed: &Placed<'_>, because: Option<&str>, printer: &Printer) {
 
 /// A name that no other sandbox on this host has.
 pub(crate) fn fresh_id() -> Result<String, Failure> {
-    let mut bytes = [0_u8; 8];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|errno| Failure::new(Code::System, "could not make a name").because(errno))?;
-    Ok(format!("bh-{:016x}", u64::from_ne_bytes(bytes)))
+    ahead::fresh_id()
+        .map_err(|errno| Failure::new(Code::System, "could not make a name").because(errno))
 }

@@ -1,5 +1,7 @@
 //! Who may build what is asked for. A daemon is asked only if nobody nearer can build it.
 
+use std::sync::{Mutex, PoisonError};
+
 use bulkhead_backends::{
     Backend, Finding, Native, Unwalled,
     container::{
@@ -67,7 +69,16 @@ impl<'a> From<&'a Wish> for Wanted<'a> {
 
 /// Finds who may build what is `wanted`.
 pub(crate) async fn offer(wanted: &Wanted<'_>) -> Result<Offer, Failure> {
-    let search = Search { wanted: *wanted, around: surroundings(wanted.environment) };
+    offer_with(None, wanted).await
+}
+
+/// The same, with a native backend that is there already.
+pub(crate) async fn offer_with(
+    native: Option<Native>,
+    wanted: &Wanted<'_>,
+) -> Result<Offer, Failure> {
+    let around = surroundings(wanted.environment);
+    let search = Search { wanted: *wanted, around, ahead: Mutex::new(native) };
     match (wanted.choice, wanted.runtime) {
         (Choice::None, None) => Ok(Offer::only(Box::new(Unwalled))),
         (Choice::Native, None) => search.native().map(Offer::only),
@@ -131,11 +142,17 @@ impl Offer {
 struct Search<'a> {
     wanted: Wanted<'a>,
     around: Surroundings,
+    /// The native backend, if it is there already.
+    ahead: Mutex<Option<Native>>,
 }
 
 impl Search<'_> {
     fn native(&self) -> Result<Box<dyn Backend>, Failure> {
-        Ok(Box::new(native(self.wanted.paths, self.wanted.environment)?))
+        let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match ahead {
+            Some(native) => Ok(Box::new(native)),
+            None => Ok(Box::new(native(self.wanted.paths, self.wanted.environment)?)),
+        }
     }
 
     /// The daemon of `product`, or why there is none.

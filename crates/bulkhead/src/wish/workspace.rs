@@ -47,7 +47,7 @@ fn look_up(dir: &Path) -> Result<HostPath, Failure> {
             .because(why)
             .hint("change to another directory, or name one with --workspace")
     };
-    let real = dir.canonicalize().map_err(|error| failed(error.to_string()))?;
+    let real = bulkhead_linux::paths::real(dir).map_err(|error| failed(error.to_string()))?;
     if !real.is_dir() {
         return Err(failed("it is not a directory".to_owned()));
     }

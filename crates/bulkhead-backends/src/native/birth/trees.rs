@@ -24,14 +24,17 @@ pub(super) struct Trees {
     identity: Identity,
     translations: Translations,
     prepared: Vec<OwnedFd>,
+    /// How many other descriptors go to the child before them.
+    others: usize,
 }
 
 impl Trees {
     /// The most that one sandbox can have: they go to the child in one message.
     pub(super) const MOST: usize = 64;
 
-    pub(super) fn new(identity: Identity) -> Self {
-        Self { identity, translations: Translations::default(), prepared: Vec::new() }
+    pub(super) fn after(others: usize, identity: Identity) -> Self {
+        let translations = Translations::default();
+        Self { identity, translations, prepared: Vec::new(), others }
     }
 
     pub(super) fn prepared(&self) -> &[OwnedFd] {
@@ -47,14 +50,14 @@ impl Trees {
     ) -> Result<Step, BackendError> {
         match self.identity {
             Identity::Own { .. } => Ok(Step::Bind {
-                source: path("old", &share.from),
+                source: path(&share.from),
                 expect: Some(share.looked.inode),
                 target,
                 attributes,
             }),
             Identity::Mapped { outside } => {
-                let tree = self.prepared.len();
-                if tree == Self::MOST {
+                let tree = self.others + self.prepared.len();
+                if self.prepared.len() == Self::MOST {
                     return Err(refused(share, "more than 64 things are shared"));
                 }
                 let translated = self.translate(share, attributes, outside)?;
@@ -74,8 +77,8 @@ impl Trees {
             .translations
             .of(share.looked.owner, outside)
             .map_err(built("make a namespace that translates owners"))?;
-        mounts::translated(&path("", &share.from), share.looked.inode, attributes, owners)
-            .map_err(|source| {
+        mounts::translated(&path(&share.from), share.looked.inode, attributes, owners).map_err(
+            |source| {
                 BackendError::Build {
                 action: format!("translate the owner of `{}`", shown(share)),
                 source,
@@ -85,7 +88,8 @@ impl Trees {
                         .to_owned(),
                 ),
             }
-            })
+            },
+        )
     }
 }
 
@@ -97,6 +101,6 @@ fn shown(share: &Share) -> String {
     escape_bytes(share.from.as_os_str().as_bytes())
 }
 
-fn path(base: &str, path: &Path) -> CString {
-    CString::new([base.as_bytes(), path.as_os_str().as_bytes()].concat()).unwrap_or_default()
+fn path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
 }

@@ -11,7 +11,7 @@ use rustix::fs::FileType;
 use super::paths::{Steps, base, inside};
 use crate::native::{
     root,
-    survey::{Entry, Survey},
+    survey::{Entry, House},
 };
 
 const LINKS: [(&str, &str); 5] = [
@@ -22,12 +22,12 @@ const LINKS: [(&str, &str); 5] = [
     ("/dev/ptmx", "pts/ptmx"),
 ];
 
-pub(super) fn lower(steps: &mut Steps, survey: &Survey) {
+pub(super) fn lower(steps: &mut Steps, house: &House) {
     // A directory of the base, so that nothing of another root's `/dev` is used: an image that
     // ships `/dev/null` as a link once led masks astray (CVE-2025-31133).
     steps.push(Step::Dir { path: base(c"dev"), mode: 0o755 });
     steps.private(c"dev", "/dev".as_ref());
-    for entry in &survey.devices {
+    for entry in &house.devices {
         if let Entry::Is { path, looked } = entry
             && looked.kind == FileType::CharacterDevice
         {
@@ -45,9 +45,9 @@ pub(super) fn lower(steps: &mut Steps, survey: &Survey) {
 }
 
 /// Hides what tells about the host, and makes read-only what changes it.
-pub(super) fn mask_proc(steps: &mut Steps, survey: &Survey) {
+pub(super) fn mask_proc(steps: &mut Steps, house: &House) {
     let among = |list: &[&str], path: &Path| list.iter().any(|it| Path::new(it) == path);
-    for (path, kind) in &survey.proc {
+    for (path, kind) in &house.proc {
         // Of the kernel's making: there is no link on the way that we did not mean.
         let target = steps.place(path);
         if among(&root::READ_ONLY_IN_PROC, path) {

@@ -14,6 +14,7 @@ use rustix::fs::FileType;
 
 use super::Line;
 
+#[derive(Debug)]
 pub(super) struct Steps {
     pub(super) lines: Vec<Line>,
     /// Who made the root.
@@ -35,7 +36,7 @@ pub(super) fn base(path: &CStr) -> Place {
 
 /// `path` of the host as the steps know it.
 pub(super) fn outside(path: &Path) -> CString {
-    below(b"old", path)
+    below(b"", path)
 }
 
 fn below(base: &[u8], path: &Path) -> CString {

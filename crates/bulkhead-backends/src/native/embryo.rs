@@ -1,0 +1,45 @@
+//! A sandbox that is begun before its plan is known.
+//!
+//! Half of a start is the kernel's work for namespaces and mounts that are the same for nearly every
+//! plan, the other half is ours: to find out what the plan is. So the first is begun ahead, and both
+//! go on side by side.
+
+use std::os::fd::OwnedFd;
+
+use bulkhead_linux::cgroup::{Cgroup, Feature};
+
+use super::{Native, birth::Birth, create::built, shape::Shape};
+use crate::{BackendError, guest::pair, identity::Owner};
+
+/// What of a sandbox can be there without a plan. Dropping it leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct Embryo {
+    pub(super) id: String,
+    pub(super) shape: Shape,
+    // Dropped in this order: first the child, then what held it.
+    pub(super) birth: Birth,
+    /// Our end of the stream to the guest.
+    pub(super) control: OwnedFd,
+    /// Without limits; `None` where no cgroup is needed for the birth.
+    pub(super) cgroup: Option<Cgroup>,
+    pub(super) owner: Owner,
+}
+
+impl Embryo {
+    pub(super) fn conceive(
+        native: &Native,
+        id: &str,
+        shape: Shape,
+    ) -> Result<Self, BackendError> {
+        let owner =
+            Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
+        // A tree that a process must be born in counts its time, too.
+        let needed = native.cgroups.holds(Feature::CpuTime).is_some();
+        let cgroup = needed.then(|| native.cgroups.begin(id)).transpose();
+        let cgroup =
+            cgroup.map_err(|error| built("make a cgroup")(std::io::Error::other(error)))?;
+        let (control, theirs) = pair().map_err(built("open the stream to the guest"))?;
+        let birth = Birth::begin(shape, owner.identity, cgroup.as_ref(), theirs)?;
+        Ok(Self { id: id.to_owned(), shape, birth, control, cgroup, owner })
+    }
+}
