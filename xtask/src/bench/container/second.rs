@@ -120,7 +120,7 @@ fn places(field: &Field) -> Places {
 /// A hardened container that sleeps.
 struct Running<'a>(&'a Field);
 
-const NAME: &str = "bulkhead-bench-second";
+const NAME: &str = "plain-docker-exec";
 
 impl<'a> Running<'a> {
     fn start(field: &'a Field) -> Result<Self, Trouble> {
