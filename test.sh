@@ -79,6 +79,7 @@ install_packages() {
 }
 
 install_packages </dev/null
+scripts/install-sdks.sh </dev/null
 if [ "$quick" = yes ]; then scripts/toolchain.sh rustfmt; else scripts/toolchain.sh rustfmt clippy; fi
 
 log=$(mktemp)

@@ -11,6 +11,8 @@ mod daemons;
 #[cfg(test)]
 mod dockerd;
 #[cfg(test)]
+mod e2b;
+#[cfg(test)]
 mod env;
 #[cfg(test)]
 mod help;

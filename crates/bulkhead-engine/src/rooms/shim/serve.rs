@@ -8,9 +8,12 @@ use std::{
 
 use bulkhead_spec::{Exec, Word};
 use rustix::process::Signal;
-use tokio::net::{
-    UnixStream,
-    unix::{OwnedReadHalf, OwnedWriteHalf},
+use tokio::{
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    time::timeout,
 };
 
 use super::{
@@ -27,6 +30,9 @@ use crate::{
     ErrorKind, RunError,
     room::{Finished, From, Piece, Program, Tail, Which},
 };
+
+/// How long an answer waits for a program that was killed.
+const KILLED: Duration = Duration::from_secs(1);
 
 /// Serves one client. What goes wrong on its connection is its own affair.
 pub(super) async fn serve(held: Arc<Held>, stream: UnixStream) {
@@ -109,6 +115,8 @@ impl Client {
                 let signal = named(signal)?;
                 if signal == Signal::KILL {
                     program.kill();
+                    // Whoever looks next finds it ended, unless the kernel takes its time.
+                    timeout(KILLED, program.wait()).await.map(drop).unwrap_or_default();
                 } else {
                     program.signal(signal);
                 }

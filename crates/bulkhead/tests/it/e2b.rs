@@ -1,0 +1,139 @@
+//! E2B's own SDKs, unmodified, against `bulkhead serve`.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+};
+
+use crate::host::Host;
+
+/// A server, ended with its test.
+struct Server {
+    host: Host,
+    child: Child,
+    address: String,
+    key: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        let host = Host::new();
+        let key = host.bulkhead(["key", "create", "test"]).stdout.trim().to_owned();
+        let mut command = host.command(["serve", "--listen", "127.0.0.1:0"]);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        let address = told
+            .find_map(|line| {
+                let line = line.unwrap();
+                line.split_once("serving at ").map(|(_, address)| address.to_owned())
+            })
+            .expect("the server says where it is");
+        // Whatever else it says is read, so that it can say it.
+        std::thread::spawn(move || told.for_each(drop));
+        Self { host, child, address, key }
+    }
+
+    /// What `program` says when it is pointed at the server.
+    fn client(&self, program: &Path, args: &[&str]) -> String {
+        let mut command = self.host.program(program.to_str().unwrap());
+        let ran = command
+            .args(args)
+            .env("E2B_API_KEY", &self.key)
+            .env("E2B_API_URL", &self.address)
+            .env("E2B_SANDBOX_URL", &self.address);
+        let ran = self.host.ended(ran);
+        assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+        ran.stdout
+    }
+
+    /// The rooms that are left.
+    fn rooms(&self) -> String {
+        self.host.bulkhead(["ls", "--all", "--quiet"]).stdout
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for room in self.rooms().lines() {
+            self.host.bulkhead(["rm", "--force", room]);
+        }
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2b").join(name)
+}
+
+/// Something that `scripts/install-sdks.sh` installs.
+fn installed(path: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sdks").join(path);
+    assert!(path.exists(), "{} is missing: run scripts/install-sdks.sh", path.display());
+    path
+}
+
+#[test]
+fn the_python_sdk_works_as_it_is() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("sync.py").to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn many_rooms_at_once_work_through_the_asynchronous_sdk() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("crowd.py").to_str().unwrap(), "40"]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn the_javascript_sdk_works_as_it_is() {
+    let server = Server::start();
+    // Packages are looked for where the script lies.
+    let copy = installed("javascript").join("all.mjs");
+    std::fs::copy(script("all.mjs"), &copy).unwrap();
+    let said = server.client(Path::new("/usr/bin/node"), &[copy.to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn a_server_that_was_killed_finds_its_rooms_again() {
+    let mut server = Server::start();
+    let python = installed("python/bin/python");
+    let make = "from e2b import Sandbox; r = Sandbox.create(timeout=60); \
+                r.files.write('note', 'kept'); print(r.sandbox_id)";
+    let id = server.client(&python, &["-c", make]).trim().to_owned();
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let at = server.address.trim_start_matches("http://").to_owned();
+    let mut command = server.host.command(["serve", "--listen", &at]);
+    server.child = command.stderr(Stdio::null()).spawn().unwrap();
+    crate::host::within(std::time::Duration::from_secs(10), || {
+        std::net::TcpStream::connect(&at).is_ok()
+    });
+    let look = format!(
+        "from e2b import Sandbox; r = Sandbox.connect('{id}'); \
+         print(r.files.read('note')); r.kill()"
+    );
+    assert_eq!(server.client(&python, &["-c", &look]), "kept\n");
+}
+
+#[test]
+fn nobody_comes_in_without_a_key() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let look = "import urllib.request, urllib.error, os\n\
+                for key in [{}, {'X-API-Key': 'e2b_00'}]:\n\
+                \x20   request = urllib.request.Request(os.environ['E2B_API_URL'] + '/v2/sandboxes', \
+                headers=key)\n\
+                \x20   try: urllib.request.urlopen(request); print('in')\n\
+                \x20   except urllib.error.HTTPError as error: print(error.code)";
+    assert_eq!(server.client(&python, &["-c", look]), "401\n401\n");
+}
