@@ -102,7 +102,7 @@ fn root(search: &Search<'_>, known: &Known) -> Option<PathBuf> {
 
 /// Whether `root` is there and is not a place that holds the home itself.
 fn is_apart(search: &Search<'_>, root: &Path) -> bool {
-    let real = bulkhead_linux::paths::real(&root);
+    let real = bulkhead_linux::paths::real(root);
     real.is_ok_and(|real| !search.holds_home(&real) && !search.holds_home(root))
 }
 
