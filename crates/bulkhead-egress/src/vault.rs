@@ -28,7 +28,7 @@ pub(super) struct Kept {
     hosts: Vec<HostPattern>,
 }
 
-/// The secrets that one request was given.
+/// The secrets of a host, which none of its answers may repeat.
 #[derive(Clone)]
 pub(crate) struct Swap(Vec<Arc<Kept>>);
 
@@ -56,56 +56,66 @@ impl Vault {
         self.kept.iter().map(|it| (it.name.clone(), it.placeholder.clone())).collect()
     }
 
-    fn of<'a>(&'a self, host: &'a Host) -> impl Iterator<Item = &'a Arc<Kept>> {
+    fn of<'a, 'b>(
+        &'a self,
+        host: &'b Host,
+    ) -> impl Iterator<Item = &'a Arc<Kept>> + use<'a, 'b> {
         let name = host.name();
-        let meant = move |it: &&Arc<Kept>| {
+        let meant = move |it: &&'a Arc<Kept>| {
             name.is_some_and(|name| it.hosts.iter().any(|pattern| pattern.matches(name)))
         };
         self.kept.iter().filter(meant)
     }
 
-    /// Puts the secrets of `host` in their places; an error says why the request must not go.
+    /// What must be taken out of the answers of `host`: its secrets, whether or not this request
+    /// was given one. It may remember another's.
+    pub(crate) fn redaction(&self, host: &Host) -> Option<Swap> {
+        let kept: Vec<_> = self.of(host).cloned().collect();
+        if kept.is_empty() { None } else { Some(Swap(kept)) }
+    }
+
+    /// Puts the secrets of `host` in their places and returns the names of those that were
+    /// used; an error says why the request must not go.
     pub(crate) fn swap(
         &self,
         host: &Host,
         headers: &mut HeaderMap,
-    ) -> Result<Option<Swap>, &'static str> {
+    ) -> Result<Vec<&str>, &'static str> {
         let mut used = Vec::new();
         for kept in self.of(host) {
-            for (name, value) in headers.iter_mut() {
-                if !carries_credentials(name) {
-                    continue;
-                }
-                if is_basic(name, value, &kept.placeholder) {
-                    return Err("a placeholder inside Basic credentials is not replaced: \
-                                use a token header");
-                }
-                let Some(swapped) = replaced(
-                    value.as_bytes(),
-                    kept.placeholder.as_bytes(),
-                    kept.value.expose().as_bytes(),
-                ) else {
-                    continue;
-                };
-                let mut swapped = HeaderValue::from_bytes(&swapped)
-                    .map_err(|_| "the secret has characters that no header has")?;
-                swapped.set_sensitive(true);
-                *value = swapped;
-                if !used.iter().any(|it| Arc::ptr_eq(it, kept)) {
-                    used.push(Arc::clone(kept));
-                }
+            let mut swapped = false;
+            for (name, value) in
+                headers.iter_mut().filter(|(name, _)| carries_credentials(name))
+            {
+                swapped |= kept.put_in(name, value)?;
+            }
+            if swapped {
+                used.push(kept.name.as_str());
             }
         }
-        Ok(if used.is_empty() { None } else { Some(Swap(used)) })
+        Ok(used)
+    }
+}
+
+impl Kept {
+    /// Puts the value in the place of its placeholder; `false` if there is none.
+    fn put_in(&self, name: &HeaderName, value: &mut HeaderValue) -> Result<bool, &'static str> {
+        if is_basic(name, value, &self.placeholder) {
+            return Err(
+                "a placeholder inside Basic credentials is not replaced: use a token header",
+            );
+        }
+        let (old, new) = (self.placeholder.as_bytes(), self.value.expose().as_bytes());
+        let Some(swapped) = replaced(value.as_bytes(), old, new) else { return Ok(false) };
+        let mut swapped = HeaderValue::from_bytes(&swapped)
+            .map_err(|_| "the secret has characters that no header has")?;
+        swapped.set_sensitive(true);
+        *value = swapped;
+        Ok(true)
     }
 }
 
 impl Swap {
-    /// The names of the secrets.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|it| it.name.as_str())
-    }
-
     /// Whether an answer can become longer or shorter.
     pub(crate) fn changes_length(&self) -> bool {
         self.0.iter().any(|it| it.placeholder.len() != it.value.expose().len())

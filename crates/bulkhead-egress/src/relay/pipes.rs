@@ -10,8 +10,9 @@ use rustix::{
 };
 use tokio::{io::Interest, net::TcpStream};
 
-/// How much a pipe should hold: the most that an unprivileged user may ask for.
-const ROOM: usize = 1 << 20;
+/// How much a pipe should hold: enough to keep both sides busy, and little enough that many
+/// peers that do not read hold up no more than some memory.
+const ROOM: usize = 256 << 10;
 
 /// Empty pipes that are kept for later.
 const KEPT: usize = 16;

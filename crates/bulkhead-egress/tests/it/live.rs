@@ -63,7 +63,10 @@ async fn a_gateway_that_is_gone_is_a_way_out_that_is_shut() {
     let stage = Stage::new(&world, &["good.com:9000"], &[]);
     let mut open = Vec::new();
     for way in TUNNELS {
-        open.push(reach(&stage, way, "good.com", 9000).await.stream());
+        let mut stream = reach(&stage, way, "good.com", 9000).await.stream();
+        stream.write_all(b"x").await.unwrap();
+        assert_eq!(stream.read_u8().await.unwrap(), b'x');
+        open.push(stream);
     }
     let (http, socks) = (stage.http, stage.socks);
     let usage = stage.gateway.shutdown();

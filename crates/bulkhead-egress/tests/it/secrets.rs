@@ -180,3 +180,12 @@ async fn the_value_is_nowhere_but_at_its_host() {
     // And it did arrive.
     assert!(web.heard().iter().all(|it| it.headers["x-api-key"] == VALUE));
 }
+
+/// Nor does a host that remembers tell it later.
+#[tokio::test]
+async fn a_value_that_comes_back_later_is_replaced() {
+    let (stage, web, placeholder) = stage(VALUE).await;
+    web.answer(Response::new(Full::from(format!("your key is {VALUE}"))));
+    let said = say(&stage, Way::Connect, "api.good.com", &get("api.good.com", "X: y")).await;
+    assert!(said.ends_with(&format!("your key is {placeholder}")), "{said}");
+}
