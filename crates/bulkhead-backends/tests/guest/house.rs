@@ -1,17 +1,10 @@
 //! Starts guests, and says what programs in them say.
 
-use std::{
-    io::Write as _,
-    os::{fd::OwnedFd, unix::fs::OpenOptionsExt as _},
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::OnceLock,
-    time::Duration,
-};
+use std::{os::fd::OwnedFd, path::Path, process::Stdio, time::Duration};
 
 use bulkhead_backends::{
     Streams,
-    guest::{After, Ended, GUEST, Link, Order, Program, Status, pair},
+    guest::{After, Ended, Link, Order, Program, Status, pair},
 };
 use bulkhead_spec::Stdin;
 use tokio::{
@@ -36,18 +29,8 @@ pub(crate) struct House {
     pub(crate) child: Child,
 }
 
-/// The guest as a file, made once.
-fn program() -> &'static PathBuf {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let dir = tempfile::Builder::new().prefix("guest").tempdir().unwrap().keep();
-        let path = dir.join("bulkhead-guest");
-        let mut file = std::fs::OpenOptions::new();
-        let mut file = file.write(true).create_new(true).mode(0o755).open(&path).unwrap();
-        file.write_all(GUEST).unwrap();
-        path
-    })
-}
+/// The guest, as the build made it.
+const PROGRAM: &str = concat!(env!("OUT_DIR"), "/bulkhead-guest");
 
 impl House {
     #[expect(clippy::disallowed_methods, reason = "the guest is what starts programs")]
@@ -57,12 +40,12 @@ impl House {
                 let (ours, theirs) = pair().unwrap();
                 // Its control stream is descriptor 3.
                 let mut shell = Command::new("/bin/sh");
-                shell.args(["-c", "exec \"$0\" 3<&0 0</dev/null"]).arg(program());
+                shell.args(["-c", "exec \"$0\" 3<&0 0</dev/null"]).arg(PROGRAM);
                 shell.stdin::<OwnedFd>(theirs).kill_on_drop(true);
                 let child = shell.spawn().unwrap();
                 Self { link: Link::over_socket(ours).unwrap(), child }
             }
-            Over::Pipes => Self::over_pipes(Command::new(program())),
+            Over::Pipes => Self::over_pipes(Command::new(PROGRAM)),
         }
     }
 
@@ -71,7 +54,7 @@ impl House {
     pub(crate) fn with_small_disk(dir: &Path) -> Self {
         let mut unshare = Command::new("unshare");
         let script = "mount -t tmpfs -o size=1m none \"$1\" && exec \"$0\" --stdio";
-        unshare.args(["-rm", "sh", "-c", script]).arg(program()).arg(dir);
+        unshare.args(["-rm", "sh", "-c", script]).arg(PROGRAM).arg(dir);
         Self::over_pipes(unshare)
     }
 

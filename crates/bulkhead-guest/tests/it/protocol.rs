@@ -9,6 +9,7 @@ use bulkhead_guest::{
     protocol::{
         Accepted, After, Counted, Datagram, Disk, Flow, Furnish, Listen, MOST_TO_GUEST,
         MOST_TO_HOST, Start, Status, Stdio, To, ToGuest, ToHost,
+        files::{Ask, Change, Depth, Facts, FileOrder, Filed, Follow, Kind, Onto, Put, Record},
     },
     wire::{Arrived, Inbox, encode, send_all},
 };
@@ -83,6 +84,68 @@ fn datagram() -> impl Strategy<Value = Datagram> {
         .prop_map(|(listener, local, peer, bytes)| Datagram { listener, local, peer, bytes })
 }
 
+fn ask() -> impl Strategy<Value = Ask> {
+    let depth = || prop_oneof![Just(Depth::Itself), Just(Depth::Everything)];
+    prop_oneof![
+        text().prop_map(|path| Ask::Stat { path, follow: Follow::Links }),
+        (text(), any::<(u32, u32)>()).prop_map(|(path, (depth, channel))| Ask::List {
+            path,
+            depth,
+            channel
+        }),
+        (text(), any::<(u64, Option<u64>, u32)>()).prop_map(
+            |(path, (offset, length, channel))| Ask::Read { path, offset, length, channel }
+        ),
+        (text(), any::<(Option<u32>, u32)>()).prop_map(|(path, (mode, channel))| Ask::Write {
+            path,
+            put: Put::InPlace,
+            mode,
+            channel
+        }),
+        (text(), any::<u32>()).prop_map(|(path, mode)| Ask::MakeDirs { path, mode }),
+        (text(), text()).prop_map(|(from, to)| Ask::Move { from, to, onto: Onto::Nothing }),
+        (text(), depth()).prop_map(|(path, depth)| Ask::Remove { path, depth }),
+        (text(), any::<(Option<u32>, Option<(i64, u32)>)>())
+            .prop_map(|(path, (mode, modified))| Ask::Set { path, mode, modified }),
+        (text(), text()).prop_map(|(path, target)| Ask::Link { path, target }),
+        (text(), any::<u32>()).prop_map(|(path, channel)| Ask::Pack { path, channel }),
+        (text(), any::<u32>()).prop_map(|(path, channel)| Ask::Unpack { path, channel }),
+        (text(), depth(), any::<u32>()).prop_map(|(path, depth, channel)| Ask::Watch {
+            path,
+            depth,
+            channel
+        }),
+    ]
+}
+
+fn facts() -> impl Strategy<Value = Facts> {
+    let numbers = any::<(u64, u32, (u32, u32), (i64, u32))>();
+    (numbers, option::of(text())).prop_map(|((size, mode, owner, modified), target)| {
+        let kind = if target.is_some() { Kind::Link } else { Kind::File };
+        Facts { kind, size, mode, owner, modified, target }
+    })
+}
+
+fn filed() -> impl Strategy<Value = Filed> {
+    prop_oneof![
+        Just(Filed::Done),
+        facts().prop_map(Filed::Is),
+        any::<i32>().prop_map(|errno| Filed::Failed { errno }),
+        Just(Filed::NotAFile { kind: Kind::Fifo }),
+    ]
+}
+
+fn records() -> impl Strategy<Value = Record> {
+    prop_oneof![
+        (text(), facts()).prop_map(|(path, facts)| Record::Entry { path, facts }),
+        Just(Record::FileEnd),
+        (text(), any::<i32>()).prop_map(|(path, errno)| Record::Skipped { path, errno }),
+        text().prop_map(|path| Record::Changed { path, change: Change::MovedTo }),
+        Just(Record::Overflow),
+        Just(Record::End),
+    ]
+}
+
 fn listen() -> impl Strategy<Value = Listen> {
     let addresses = || vec(address(), 0..5);
     (any::<(u32, u32)>(), addresses(), addresses()).prop_map(|((id, most), tcp, udp)| Listen {
@@ -106,6 +169,8 @@ fn to_guest() -> impl Strategy<Value = ToGuest> {
             .prop_map(|(channel, path)| ToGuest::Connect { channel, to: To::Path(path) }),
         listen().prop_map(ToGuest::Listen),
         datagram().prop_map(ToGuest::Datagram),
+        (any::<u32>(), ask()).prop_map(|(id, ask)| ToGuest::File(FileOrder { id, ask })),
+        any::<u32>().prop_map(|id| ToGuest::Commit { id }),
         flow().prop_map(ToGuest::Flow),
     ]
 }
@@ -152,6 +217,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
             }
         ),
         datagram().prop_map(ToHost::Datagram),
+        (any::<u32>(), filed()).prop_map(|(id, filed)| ToHost::Filed { id, filed }),
         flow().prop_map(ToHost::Flow),
     ]
 }
@@ -182,6 +248,11 @@ proptest! {
 
     #[test]
     fn what_the_guest_says_arrives_as_it_was_said(messages in vec(to_host(), 1..8)) {
+        proptest::prop_assert_eq!(arrived(&messages, MOST_TO_HOST), messages);
+    }
+
+    #[test]
+    fn what_is_said_about_files_arrives_as_it_was_said(messages in vec(records(), 1..8)) {
         proptest::prop_assert_eq!(arrived(&messages, MOST_TO_HOST), messages);
     }
 }
