@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes sure that Rust can build Bulkhead: new enough, with a linker, and with the standard library
-# for static programs (musl), which the guest inside every sandbox is. Asks the network only for
-# what is missing. Usage: toolchain.sh [COMPONENT…], such as rustfmt and clippy.
+# Makes sure that Rust can build Bulkhead: new enough, with a linker, a C compiler and the standard
+# library for static programs (musl), which Bulkhead and the guest inside every sandbox are.
+# Asks the network only for what is missing. Usage: toolchain.sh [COMPONENT…], such as rustfmt and clippy.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,6 +26,19 @@ for program in cargo rustc; do
 done
 command -v cc >/dev/null ||
     fail "there is no C compiler, which Rust links with" "apt-get install gcc libc6-dev"
+
+# Some of what is linked in is C, and a static program needs it compiled for musl.
+if ! command -v musl-gcc >/dev/null; then
+    as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    command -v apt-get >/dev/null ||
+        fail "there is no musl-gcc, a C compiler for static programs" "install your distribution's package of musl's tools"
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null ||
+        fail "there is no musl-gcc, a C compiler for static programs" "as root: apt-get install musl-tools"
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update --quiet=2
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get install --quiet=2 --yes --no-install-recommends musl-tools </dev/null
+fi
 
 needed=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 found=$(rustc --version | cut -d' ' -f2)
