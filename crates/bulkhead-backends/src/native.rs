@@ -11,6 +11,7 @@ mod create;
 mod doors;
 mod embryo;
 mod findings;
+mod image;
 mod lower;
 mod process;
 mod root;
@@ -23,8 +24,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use bulkhead_image::Images;
 use bulkhead_linux::cgroup::{Cgroups, Delegation};
 use bulkhead_policy::Plan;
+use bulkhead_spec::{ImageFacts, ImageRef};
 
 use self::{embryo::Embryo, findings::Host, shape::Shape};
 use crate::{Backend, BackendError, Finding, Sandbox, turn, workspace::stand_in};
@@ -40,6 +43,8 @@ pub struct Native {
     host: Host,
     /// The next sandbox, if it was begun.
     ahead: Mutex<Option<Embryo>>,
+    /// Where roots come from that are images.
+    images: Option<Images>,
 }
 
 /// Where a backend keeps what it must find again.
@@ -71,7 +76,7 @@ impl Native {
         };
         let host = Host::probe(refused);
         let Places { state, runtime, bus: _ } = places;
-        Self { state, runtime, cgroups, host, ahead: Mutex::new(None) }
+        Self { state, runtime, cgroups, host, ahead: Mutex::new(None), images: None }
     }
 
     /// Begins a sandbox before anybody has decided about its plan, for a caller who will most likely
@@ -83,6 +88,13 @@ impl Native {
         *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) =
             Embryo::conceive(self, id, Shape::USUAL).ok();
     }
+
+    /// Lets images be roots.
+    #[must_use]
+    pub fn with_images(mut self, images: Images) -> Self {
+        self.images = Some(images);
+        self
+    }
 }
 
 #[async_trait::async_trait]
@@ -93,6 +105,14 @@ impl Backend for Native {
 
     fn findings(&self) -> Vec<Finding> {
         findings::findings(&self.host, &self.cgroups)
+    }
+
+    async fn furnish(&self, image: &ImageRef) -> Result<ImageFacts, BackendError> {
+        let images = self.images.as_ref().ok_or(BackendError::Unsupported {
+            backend: self.name(),
+            what: "a sandbox from an image without a place to keep it",
+        })?;
+        images.obtain(image).await.map_err(|error| image::refused(image, error))
     }
 
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
@@ -114,11 +134,14 @@ impl Backend for Native {
             BackendError::System { action: "remove stand-ins that were left", source }
         })?;
         swept.extend(stand_ins);
+        if let Some(images) = &self.images {
+            swept.extend(images.sweep().map_err(failed)?);
+        }
         drop(turn);
         Ok(swept)
     }
 
     fn describe(&self, plan: &Plan) -> Result<Vec<String>, BackendError> {
-        create::describe(plan)
+        create::describe(self, plan)
     }
 }

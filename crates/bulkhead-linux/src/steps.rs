@@ -128,10 +128,10 @@ pub enum Step {
         /// Where.
         target: Place,
     },
-    /// Show a directory so that changes go elsewhere.
+    /// Show directories as one so that changes go elsewhere.
     Overlay {
-        /// The directory.
-        lower: CString,
+        /// The directories, the topmost first.
+        lower: Vec<CString>,
         /// Where changes go.
         upper: CString,
         /// Scratch space of the kernel, beside `upper`.
@@ -258,7 +258,8 @@ impl fmt::Display for Step {
                 write!(out, "show a translated tree at `{target}`")
             }
             Self::Overlay { lower, target, .. } => {
-                write!(out, "show a private copy of `{}` at `{target}`", text(lower))
+                let lower: Vec<String> = lower.iter().map(|it| text(it)).collect();
+                write!(out, "show a private copy of `{}` at `{target}`", lower.join("`, `"))
             }
             Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{target}`"),
             Self::Hostname(name) => write!(out, "name the machine `{}`", text(name)),

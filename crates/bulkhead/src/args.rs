@@ -48,14 +48,14 @@ impl Args {
         let words = || std::env::args_os().skip(1);
         if words().next().is_some_and(|verb| verb == "run") {
             let RunAlone { args } = RunAlone::try_parse_from(words())?;
-            if args.ask.program.is_empty() {
+            if args.ask.names_nothing() {
                 return Err(without_program(RunAlone::command()));
             }
             return Ok(Self { verb: Verb::Run(Box::new(args)) });
         }
         let args = Self::try_parse()?;
         if let Verb::Plan(plan) = &args.verb
-            && plan.ask.program.is_empty()
+            && plan.ask.names_nothing()
         {
             let mut all = Self::command();
             all.build();

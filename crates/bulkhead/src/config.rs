@@ -34,7 +34,7 @@ pub(crate) use entries::Entry;
 pub(crate) use environment::Environment;
 pub(crate) use error::ConfigError;
 pub(crate) use file::{Links, Source, shown};
-pub(crate) use keys::{KEYS, network, value_of};
+pub(crate) use keys::{KEYS, network, pull, value_of};
 pub(crate) use layer::{Choice, Deadline, Layer, RuntimeName, Sourced};
 pub(crate) use origin::Origin;
 pub(crate) use paths::{MACHINE_FILE, Paths, Who};
@@ -145,6 +145,7 @@ impl Config {
             network: ceiling.network.unwrap_or(Network::Open),
             egress: ceiling.egress,
             mountable: ceiling.mounts,
+            images: ceiling.images,
             ..Policy::default()
         }
     }

@@ -9,6 +9,7 @@ use std::{
 
 use bulkhead_backends::{Backend, Places};
 use bulkhead_engine::{Engine, JsonLines, Ledger, Outside, RunError};
+use bulkhead_image::{Images, Settings};
 use bulkhead_linux::inherited;
 use bulkhead_policy::Policy;
 use bulkhead_spec::Event;
@@ -33,12 +34,42 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::new(Code::System, "could not start").because(error))
 }
 
+/// Is told what takes long.
+pub(crate) type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// Where backends keep what they must find again.
 pub(crate) fn places(paths: &Paths, environment: &Environment) -> Result<Places, Failure> {
     let (Some(state), Some(runtime)) = (&paths.state, &paths.runtime) else {
         return Err(ConfigError::Homeless.into());
     };
     Ok(Places { state: state.clone(), runtime: runtime.clone(), bus: bus(environment) })
+}
+
+/// Where images come from and go to; `None` for somebody without a place for a cache.
+fn images(paths: &Paths, environment: &Environment, tell: &Tell) -> Option<Images> {
+    let runtime = environment.dir("XDG_RUNTIME_DIR");
+    let docker = environment.dir("DOCKER_CONFIG");
+    let docker = docker.or_else(|| environment.home().map(|home| home.join(".docker")));
+    let credentials = [
+        environment.dir("REGISTRY_AUTH_FILE"),
+        docker.map(|dir| dir.join("config.json")),
+        runtime.as_ref().map(|dir| dir.join("containers/auth.json")),
+    ];
+    let named =
+        environment.get("DOCKER_HOST").and_then(|it| it.to_str()?.strip_prefix("unix://"));
+    let usual = || {
+        let own = ["docker.sock", "podman/podman.sock"];
+        let own = runtime.iter().flat_map(|dir| own.map(|name| dir.join(name)));
+        let all = ["/var/run/docker.sock", "/run/podman/podman.sock"].map(PathBuf::from);
+        all.into_iter().chain(own).collect()
+    };
+    let sockets = named.map_or_else(usual, |named| vec![PathBuf::from(named)]);
+    Some(Images::new(Settings {
+        cache: paths.cache.as_ref()?.join("images"),
+        credentials: credentials.into_iter().flatten().collect(),
+        sockets,
+        tell: Arc::clone(tell),
+    }))
 }
 
 /// The socket of this user's service manager.

@@ -9,6 +9,7 @@ mod console;
 mod engine;
 mod failure;
 mod gitconfig;
+mod image;
 mod outside;
 mod printer;
 mod report;

@@ -5,7 +5,10 @@
 //!
 //! Invariant: nothing else in this crate writes to stdout or stderr, but for a program's output.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    sync::Arc,
+};
 
 use crate::{args::run::TalkArgs, codes::Code, config::Environment, failure::Failure};
 
@@ -96,6 +99,17 @@ impl Printer {
             talk: Talk::default(),
             format: Format::default(),
         }
+    }
+
+    /// The same, saying as much as `talk` allows.
+    pub(crate) fn talking(self, talk: Talk) -> Self {
+        Self { talk, ..self }
+    }
+
+    /// For those who only have something to tell.
+    pub(crate) fn teller(&self) -> Arc<dyn Fn(&str) + Send + Sync> {
+        let printer = self.clone();
+        Arc::new(move |what| printer.note(what))
     }
 
     /// Writes what was asked for to stdout. A reader that went away is no error.

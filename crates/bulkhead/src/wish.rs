@@ -18,8 +18,8 @@ use std::{
 use bulkhead_linux::paths::real;
 use bulkhead_policy::Policy;
 use bulkhead_spec::{
-    Access, Egress, Exec, GuestPath, HostPath, Limits, Mount, Network, Root, Spec, Stdin,
-    Syscalls, Terminal, Walls, Workspace, escape_bytes,
+    Access, Egress, Entry, Exec, GuestPath, HostPath, ImageRef, Limits, Mount, Network, Root,
+    Spec, Stdin, Syscalls, Terminal, Walls, Workspace, escape_bytes,
 };
 
 pub(crate) use self::env::named as variables;
@@ -29,8 +29,10 @@ use crate::{
     config::{
         Choice, Config, Deadline, Environment, Layer, Paths, ProjectFrom, Sources, shown,
     },
+    engine::Tell,
     failure::Failure,
     gitconfig,
+    printer::Printer,
     toolchains::{self, Toolchains},
 };
 
@@ -50,6 +52,8 @@ pub(crate) struct Wish {
     pub(crate) environment: Environment,
     /// Where each value came from.
     pub(crate) layer: Layer,
+    /// Who is told what takes long.
+    pub(crate) tell: Tell,
     /// What the caller should know before the program runs.
     pub(crate) warnings: Vec<String>,
     /// What only a curious caller wants to know.
@@ -97,13 +101,17 @@ struct Asked<'a> {
     config: Config,
 }
 
+fn walls(choice: Choice) -> Walls {
+    match choice {
+        Choice::Auto | Choice::Native | Choice::Docker | Choice::Podman => Walls::Up,
+        Choice::None => Walls::Waived,
+    }
+}
+
 impl Asked<'_> {
     fn understood(mut self) -> Result<Wish, Failure> {
         let choice = self.config.layer.backend.unwrap_or_default();
-        let walls = match choice {
-            Choice::Auto | Choice::Native | Choice::Docker | Choice::Podman => Walls::Up,
-            Choice::None => Walls::Waived,
-        };
+        let walls = walls(choice);
         if walls == Walls::Waived && !self.ask.console.tty {
             // Without walls there is nobody to make a terminal; plain streams do.
             self.caller.terminal = None;
@@ -120,7 +128,7 @@ impl Asked<'_> {
         }
         let home = self.home(&root, &mounts);
         let toolchains = self.toolchains(walls, &root, &mounts);
-        let env = env::build(&self, walls, home.as_ref(), &toolchains)?;
+        let env = env::build(&self, walls, (&root, home.as_ref()), &toolchains)?;
         let own: Vec<Mount> =
             toolchains.mounts.into_iter().filter(|it| self.may_share(it)).collect();
         let details = toolchains.hidden.iter().map(|dir| {
@@ -128,7 +136,7 @@ impl Asked<'_> {
         });
         let details = details.collect();
         mounts.splice(0..0, own);
-        let exec = self.exec()?;
+        let exec = self.exec(&root)?;
         let policy = self.config.policy(self.defaults());
         let network = self.config.layer.network.unwrap_or_default();
         let spec = Spec {
@@ -141,8 +149,8 @@ impl Asked<'_> {
             limits: self.limits(),
             network,
             egress: self.egress(network),
-            env: env.variables,
-            fallback_env: BTreeMap::new(),
+            env: env.all,
+            fallback_env: env.fallback,
             syscalls: self.syscalls(),
             walls,
             require: self.config.layer.required(),
@@ -150,7 +158,19 @@ impl Asked<'_> {
         let Config { environment, paths, layer, mut warnings, .. } = self.config;
         warnings.extend(env.warnings);
         warnings.extend(openness(spec.network, walls));
-        Ok(Wish { spec, exec, policy, choice, paths, environment, layer, warnings, details })
+        let tell = Printer::new(&environment).talking((&self.ask.talk).into()).teller();
+        Ok(Wish {
+            spec,
+            exec,
+            policy,
+            choice,
+            paths,
+            environment,
+            layer,
+            tell,
+            warnings,
+            details,
+        })
     }
 
     /// What is asked of the gateway, where there is one.
@@ -162,7 +182,7 @@ impl Asked<'_> {
     }
 
     fn root(&self) -> Result<Root, Failure> {
-        let Some(dir) = &self.ask.files.rootfs else { return Ok(Root::Host) };
+        let Some(dir) = &self.ask.files.rootfs else { return self.image() };
         let failed = |why: String| {
             let what = format!("cannot use `{}` as a root filesystem", shown(dir));
             Failure::new(Code::Share, what).because(why)
@@ -172,6 +192,14 @@ impl Asked<'_> {
             return Err(failed("it is not a directory".to_owned()));
         }
         HostPath::try_from(real).map(Root::Directory).map_err(|error| failed(error.to_string()))
+    }
+
+    fn image(&self) -> Result<Root, Failure> {
+        let home = self.config.environment.home();
+        let image = self.config.layer.image.as_ref();
+        let source = image.map(|it| it.find(home.as_deref())).transpose()?.flatten();
+        let pull = self.config.layer.pull.unwrap_or_default();
+        Ok(source.map_or(Root::Host, |source| Root::Image(ImageRef { source, pull })))
     }
 
     fn shares(&self) -> Result<Vec<Mount>, Failure> {
@@ -264,13 +292,19 @@ impl Asked<'_> {
         allowed.is_none_or(|roots| roots.iter().any(|root| root.holds(&mount.from)))
     }
 
-    fn exec(&self) -> Result<Exec, Failure> {
+    fn exec(&self, root: &Root) -> Result<Exec, Failure> {
         let dir = match &self.ask.files.workdir {
             Some(dir) => Some(self.workdir(dir)?),
             None => self.start(),
         };
+        let program = self.ask.files.entrypoint.iter().filter(|it| !it.is_empty());
+        let entry = match (root, &self.ask.files.entrypoint) {
+            (Root::Image(_), None) => Entry::Image,
+            (Root::Image(_), Some(_)) | (Root::Host | Root::Directory(_), _) => Entry::Exact,
+        };
         Ok(Exec {
-            argv: self.ask.program.clone(),
+            argv: program.chain(&self.ask.program).cloned().collect(),
+            entry,
             dir,
             timeout: None,
             grace: self.config.layer.kill_after.unwrap_or(Layer::KILL_AFTER).0,

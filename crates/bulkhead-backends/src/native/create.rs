@@ -33,7 +33,8 @@ pub(super) fn create(
     let embryo = native.embryo(id, Shape::of(plan))?;
     let Embryo { birth, control, cgroup, owner, id: _, shape: _ } = embryo;
     let cgroup = native.limited(cgroup, id, plan)?;
-    let mut survey = survey(plan)?;
+    let image = native.hold(plan)?;
+    let mut survey = survey(plan, image.as_ref())?;
     let (stand_ins, needless) =
         StandIns::put(&native.state, id, &survey.protections, Material::Socket)
             .map_err(built("keep protected names from being made"))?;
@@ -42,7 +43,7 @@ pub(super) fn create(
 
     let walls = lower::walls(plan, &survey, &owner.identity);
     let link = Link::over_socket(control).map_err(built("watch the stream to the guest"))?;
-    let held = Held { cgroup, stand_ins, owner, doors };
+    let held = Held { cgroup, stand_ins, owner, doors, image };
     let sandbox = NativeSandbox::new(newborn, link, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
     sandbox.raise(walls);
@@ -92,11 +93,12 @@ impl Native {
 }
 
 /// What would be done for `plan`, a line each.
-pub(super) fn describe(plan: &Plan) -> Result<Vec<String>, BackendError> {
+pub(super) fn describe(native: &Native, plan: &Plan) -> Result<Vec<String>, BackendError> {
     let identity =
         if is_host_root() { Identity::Mapped { outside: 0 } } else { identity::own() };
     let shape = Shape::of(plan);
-    let (house, survey) = (House::survey(shape.root), survey(plan)?);
+    let image = native.hold(plan)?;
+    let (house, survey) = (House::survey(shape.root), survey(plan, image.as_ref())?);
     let mut lines = lower::first(shape, &identity);
     let mut tree = lower::second(shape, &house);
     lines.append(&mut tree.lines);

@@ -17,7 +17,9 @@ use bulkhead_spec::{self as spec, escape_bytes};
 
 use self::paths::Steps;
 use super::{
-    doors, root,
+    doors,
+    image::Layers,
+    root,
     shape::{Network, Parts, Shape},
     survey::{Entry, House, Survey},
 };
@@ -105,7 +107,7 @@ pub(super) fn second(shape: Shape, house: &House) -> Unfinished {
     let mut steps = Steps::new(root);
     if shape.root == Parts::Host {
         steps.bind(c"root", None, paths::base(c"new"), Attributes::ReadWrite);
-        own(&mut steps, house);
+        own(&mut steps, house, None);
     }
     steps.lines.push(Line::Receive);
     let lines = std::mem::take(&mut steps.lines);
@@ -128,8 +130,10 @@ impl Unfinished {
         steps.push(Step::Resize { options: base_options(plan) });
         match &survey.root {
             Some(share) => {
-                shares::private(&mut steps, share, paths::base(c"new"));
-                own(&mut steps, house);
+                let layers = survey.layers.as_ref();
+                let names = layers.map(|it| it.names.as_slice());
+                shares::private(&mut steps, share, names, paths::base(c"new"));
+                own(&mut steps, house, layers);
             }
             None => settings(&mut steps, plan),
         }
@@ -199,15 +203,24 @@ fn note() -> Box<[u8]> {
 }
 
 /// The sandbox's own tree: programs, settings, private directories, `/proc`, `/dev`.
-fn own(steps: &mut Steps, house: &House) {
+fn own(steps: &mut Steps, house: &House, layers: Option<&Layers>) {
     for entry in &house.own {
         match entry {
             Entry::Link { path, to } => steps.link(path, to),
             Entry::Is { path, looked } => steps.show(path, *looked, Attributes::ReadOnly),
         }
     }
+    let linked = layers.is_some_and(|it| it.linked_var_tmp);
     for (source, target) in [(c"tmp", "/tmp"), (c"vartmp", "/var/tmp"), (c"run", "/run")] {
-        steps.private(source, target.as_ref());
+        if target != "/var/tmp" || !linked {
+            steps.private(source, target.as_ref());
+        }
+    }
+    if let Some(layers) = layers {
+        for (path, content) in &layers.files {
+            steps.rewrite(path, content);
+        }
+        layers.dir.iter().for_each(|dir| steps.dir_all(dir));
     }
     steps.dir_all("/proc".as_ref());
     let target = steps.place("/proc".as_ref());

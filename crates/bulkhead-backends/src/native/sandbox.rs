@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use bulkhead_image::InUse;
 use bulkhead_linux::{birth::Newborn, cgroup::Cgroup, walls::Walls};
 use bulkhead_policy::ExecPlan;
 use bulkhead_spec::{Bytes, Limits, Usage};
@@ -32,6 +33,8 @@ pub(super) struct NativeSandbox {
     stand_ins: StandIns,
     owner: Owner,
     doors: Mutex<Option<Doors>>,
+    /// Keeps the layers of its root from being removed.
+    image: Option<InUse>,
 }
 
 /// What a running program needs of its room.
@@ -51,6 +54,7 @@ pub(super) struct Held {
     pub(super) stand_ins: StandIns,
     pub(super) owner: Owner,
     pub(super) doors: Option<Doors>,
+    pub(super) image: Option<InUse>,
 }
 
 impl NativeSandbox {
@@ -70,8 +74,9 @@ impl NativeSandbox {
             counted: Mutex::new(Usage::default()),
         };
         let (shared, ready) = (Arc::new(shared), OnceCell::new());
-        let Held { cgroup: _, stand_ins, owner, doors } = held;
-        Ok(Self { shared, ready, stand_ins, owner, doors: Mutex::new(doors) })
+        let Held { cgroup: _, stand_ins, owner, doors, image } = held;
+        let doors = Mutex::new(doors);
+        Ok(Self { shared, ready, stand_ins, owner, doors, image })
     }
 
     /// Has the guest put its walls up, before anything else that it is told.
@@ -202,8 +207,8 @@ impl Sandbox for NativeSandbox {
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         self.shared.kill().await?;
-        let Self { shared, ready: _, stand_ins, owner, doors } = *self;
-        drop((shared, stand_ins, owner, doors));
+        let Self { shared, ready: _, stand_ins, owner, doors, image } = *self;
+        drop((shared, stand_ins, owner, doors, image));
         Ok(())
     }
 }

@@ -9,12 +9,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use bulkhead_image::InUse;
 use bulkhead_linux::mounts::Looked;
 use bulkhead_policy::Plan;
 use bulkhead_spec::{Access, Root};
 use rustix::fs::FileType;
 
-use super::{root, shape::Parts};
+use super::{
+    image::{self, Layers},
+    root,
+    shape::Parts,
+};
 use crate::{
     BackendError,
     workspace::{
@@ -39,6 +44,8 @@ pub(super) struct House {
 pub(super) struct Survey {
     /// The other root.
     pub(super) root: Option<Share>,
+    /// The layers of which that root consists, if it is an image.
+    pub(super) layers: Option<Layers>,
     /// What the plan shares, outer directories first.
     pub(super) shares: Vec<Share>,
     /// What must stay as it is within them.
@@ -76,13 +83,12 @@ impl House {
 }
 
 /// Looks at everything that `plan` names.
-pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
+pub(super) fn survey(plan: &Plan, image: Option<&InUse>) -> Result<Survey, BackendError> {
     let root = match plan.root() {
         Root::Host => None,
         Root::Directory(dir) => Some(share(dir.as_path(), Path::new("/"), Access::Private)?),
         Root::Image(_) => {
-            let what = "a sandbox from an image";
-            return Err(BackendError::Unsupported { backend: "native", what });
+            image.map(|it| share(&it.dir, Path::new("/"), Access::Private)).transpose()?
         }
     };
     let mut shares = Vec::new();
@@ -98,7 +104,8 @@ pub(super) fn survey(plan: &Plan) -> Result<Survey, BackendError> {
         protections = found.protections;
     }
     shares.sort_by_key(|it| it.to.components().count());
-    Ok(Survey { root, shares, protections })
+    let layers = image.map(|it| image::layers(plan, it));
+    Ok(Survey { root, layers, shares, protections })
 }
 
 /// Those of `paths` that exist.

@@ -1,7 +1,7 @@
 //! Performs one step. Runs in a child that shares its parent's memory: see [`crate`].
 
 use std::{
-    ffi::CStr,
+    ffi::{CStr, CString},
     io::IoSliceMut,
     mem::MaybeUninit,
     os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, IntoRawFd as _, OwnedFd, RawFd},
@@ -122,7 +122,7 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
             attach(tree.as_fd(), target)
         }
         Step::Attach { tree, target } => attach(trees.get(*tree)?, target),
-        Step::Overlay { lower, upper, work, target } => overlay([lower, upper, work], target),
+        Step::Overlay { lower, upper, work, target } => overlay(lower, [upper, work], target),
         Step::Mount { kind, target } => kernel_mount(*kind, target),
         Step::Hostname(name) => rustix::system::sethostname(name.to_bytes()),
         Step::BeginNetwork => {
@@ -290,9 +290,20 @@ fn attach(tree: BorrowedFd<'_>, target: &Place) -> Result<(), Errno> {
     }
 }
 
-fn overlay([lower, upper, work]: [&CStr; 3], target: &Place) -> Result<(), Errno> {
+fn overlay(lower: &[CString], [upper, work]: [&CStr; 2], target: &Place) -> Result<(), Errno> {
     let context = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(context.as_fd(), c"lowerdir", lower)?;
+    match lower {
+        [only] => fsconfig_set_string(context.as_fd(), c"lowerdir", only.as_c_str())?,
+        several => {
+            for dir in several {
+                match fsconfig_set_string(context.as_fd(), c"lowerdir+", dir.as_c_str()) {
+                    // Linux before 6.5.
+                    Err(Errno::INVAL) => return stacked(several, [upper, work], target),
+                    done => done?,
+                }
+            }
+        }
+    }
     fsconfig_set_string(context.as_fd(), c"upperdir", upper)?;
     fsconfig_set_string(context.as_fd(), c"workdir", work)?;
     fsconfig_set_flag(context.as_fd(), c"userxattr")?;
@@ -301,6 +312,35 @@ fn overlay([lower, upper, work]: [&CStr; 3], target: &Place) -> Result<(), Errno
         target,
         MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV,
     )
+}
+
+/// An overlay by the older call, which takes all directories in one text of a page.
+fn stacked(lower: &[CString], [upper, work]: [&CStr; 2], target: &Place) -> Result<(), Errno> {
+    // On our own stack: there is no heap here.
+    let mut page = [0_u8; 4096];
+    let mut length = 0;
+    let mut add = |bytes: &[u8]| {
+        let room = page.get_mut(length..length + bytes.len()).ok_or(Errno::TOOBIG)?;
+        room.copy_from_slice(bytes);
+        length += bytes.len();
+        Ok::<(), Errno>(())
+    };
+    add(b"userxattr,upperdir=")?;
+    add(upper.to_bytes())?;
+    add(b",workdir=")?;
+    add(work.to_bytes())?;
+    for (at, dir) in lower.iter().enumerate() {
+        add(if at == 0 { b",lowerdir=" } else { b":" })?;
+        add(dir.to_bytes())?;
+    }
+    add(b"\0")?;
+    let options = CStr::from_bytes_until_nul(&page).map_err(|_| Errno::TOOBIG)?;
+    // It takes a path, so only one without foreign links will do; the root is such a one.
+    if target.way != Way::Ours {
+        return Err(Errno::NOSYS);
+    }
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount(c"overlay", target.path.as_c_str(), c"overlay", flags, options)
 }
 
 fn kernel_mount(kind: Kind, target: &Place) -> Result<(), Errno> {

@@ -114,7 +114,7 @@ fn an_overlay_keeps_changes_away_from_what_it_shows() {
         dir(c"work"),
         dir(c"new/share"),
         Step::Overlay {
-            lower: c"lower".to_owned(),
+            lower: vec![c"lower".to_owned()],
             upper: c"upper".to_owned(),
             work: c"work".to_owned(),
             target: c"new/share".into(),

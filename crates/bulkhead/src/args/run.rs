@@ -7,11 +7,14 @@ use std::{
 };
 
 use bulkhead_policy::{HOME_TRIGGERS, WORKSPACE_TRIGGERS};
-use bulkhead_spec::{Bytes, Cpus, Guarantee, GuestPath, Span, UnknownGuarantee};
+use bulkhead_spec::{Bytes, Cpus, Guarantee, GuestPath, Pull, Span, UnknownGuarantee};
 use clap::Args as ClapArgs;
 
 use super::{FromArgs, net::NetArgs};
-use crate::config::{Choice, Deadline, RuntimeName};
+use crate::{
+    config::{Choice, Deadline, RuntimeName, pull},
+    image::ImageText,
+};
 
 /// `run`
 #[derive(Debug, ClapArgs)]
@@ -81,6 +84,14 @@ pub(crate) struct Ask {
     pub(crate) program: Vec<OsString>,
 }
 
+impl Ask {
+    /// Whether nobody says what runs; an image may.
+    pub(crate) fn names_nothing(&self) -> bool {
+        let named = self.files.image.is_some() || self.files.entrypoint.is_some();
+        self.program.is_empty() && !named
+    }
+}
+
 /// What the sandbox sees
 #[derive(Debug, ClapArgs)]
 #[command(next_help_heading = "Files")]
@@ -91,8 +102,18 @@ pub(crate) struct FileArgs {
     /// An empty private directory
     #[arg(long, value_name = "PATH")]
     pub(crate) tmpfs: Vec<GuestPath>,
+    /// Run in IMAGE instead of the host's own programs: a name, a path, oci:DIR, docker-archive:FILE
+    /// or docker-daemon:NAME
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<ImageText>,
+    /// Ask the registry for the image: missing, always or never
+    #[arg(long, value_name = "WHEN", value_parser = pull)]
+    pub(crate) pull: Option<Pull>,
+    /// Run PROGRAM instead of the image's own entrypoint
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) entrypoint: Option<OsString>,
     /// Use the root filesystem in DIR instead of the host's own programs
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["image", "entrypoint"])]
     pub(crate) rootfs: Option<PathBuf>,
     /// Start in DIR, as the sandbox sees it
     #[arg(short = 'w', long, value_name = "DIR")]

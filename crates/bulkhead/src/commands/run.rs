@@ -148,6 +148,14 @@ fn tell_place(placed: &Placed<'_>, because: Option<&str>, printer: &Printer) {
     }
     printer.detail(&format!("{} on the {} backend", placed.id, placed.backend.name()));
     printer.detail(&format!("upheld: {}", placed.upheld));
+    if let Some(image) = placed.plan.image() {
+        printer.detail(&format!("image {} is {}", image.name, image.digest));
+        if let Some(user) = &image.user {
+            let user = bulkhead_spec::escape(user);
+            printer
+                .detail(&format!("the image's user `{user}` is the sandbox's own user inside"));
+        }
+    }
     if !placed.missing.is_empty() && placed.backend.name() != "none" {
         let missing = &placed.missing;
         printer.note(&format!("not held on this host: {missing} (why: bulkhead doctor)"));

@@ -64,6 +64,7 @@ fn built_in(defaults: &Limits) -> Layer {
         backend: Some(super::Choice::default()),
         network: Some(bulkhead_spec::Network::default()),
         env_files: Some(bulkhead_spec::EnvFiles::default()),
+        pull: Some(bulkhead_spec::Pull::default()),
         timeout: defaults.timeout.map(Deadline::After),
         kill_after: Some(Layer::KILL_AFTER),
         limits: *defaults,

@@ -15,7 +15,7 @@ use toml::{
 
 use super::{
     ConfigError, Origin,
-    keys::{KEYS, Key, find},
+    keys::{KEYS, Key, NOTHING, find},
     layer::{Layer, Sourced},
     suggest::nearest,
 };
@@ -109,6 +109,11 @@ impl Source {
             }
             (_, false) => vec![value],
         };
+        if items.is_empty() && ["ceiling.mounts", "ceiling.images"].contains(&key.name) {
+            let origin = self.origin(value.span().start);
+            (key.set)(layer, NOTHING, &origin)
+                .map_err(|why| self.wrong(key.name, value, why))?;
+        }
         for item in items {
             let text = scalar(item.get_ref()).ok_or_else(|| {
                 let kind = item.get_ref().type_str();

@@ -2,7 +2,7 @@
 //!
 //! Files, variables, `config show` and the JSON Schema all come from this one table.
 
-use bulkhead_spec::{Bytes, Cpus, EnvFiles, Guarantee, Network, Preset, Span, escape};
+use bulkhead_spec::{Bytes, Cpus, EnvFiles, Guarantee, Network, Preset, Pull, Span, escape};
 use serde_json::{Value, json};
 
 use super::{
@@ -10,7 +10,10 @@ use super::{
     layer::{Choice, Deadline, Layer, RuntimeName, Sourced, allowed},
     way_out,
 };
-use crate::share::Share;
+use crate::{image::ImageText, share::Share};
+
+/// The item that stands for an empty list: of a ceiling, that allows nothing.
+pub(crate) const NOTHING: &str = "none";
 
 /// One key of the configuration.
 pub(crate) struct Key {
@@ -53,6 +56,8 @@ pub(crate) enum Shape {
     Paths,
     /// A list of hosts, or of other things that are written like them.
     Texts,
+    /// A text.
+    Text,
 }
 
 impl Shape {
@@ -111,6 +116,11 @@ setting!(Network, |text| word(text, "network", &NETWORKS), |it| json!(it));
 setting!(Preset, parsed, |it| json!(it));
 setting!(EnvFiles, |text| word(text, "way to treat `.env` files", &ENV_FILES), |it| json!(it));
 
+setting!(Pull, |text| word(text, "time to ask a registry", &PULLS), |it| json!(it));
+setting!(ImageText, anchored, |it| json!(it.to_string()));
+
+const PULLS: [(&str, Pull); 3] =
+    [("never", Pull::Never), ("missing", Pull::Missing), ("always", Pull::Always)];
 const NETWORKS: [(&str, Network); 4] = [
     ("none", Network::None),
     ("proxy", Network::Proxy),
@@ -123,6 +133,20 @@ const ENV_FILES: [(&str, EnvFiles); 2] =
 /// Reads the name of a network.
 pub(crate) fn network(text: &str) -> Result<Network, String> {
     Network::read(text)
+}
+
+/// Reads when a registry is asked.
+pub(crate) fn pull(text: &str) -> Result<Pull, String> {
+    Pull::read(text)
+}
+
+/// An image, in a file that may be read from anywhere.
+fn anchored(text: &str) -> Result<ImageText, String> {
+    let image: ImageText = parsed(text)?;
+    if image.is_anchored() {
+        return Ok(image);
+    }
+    Err(format!("the path in `{image}` is neither absolute nor below `~`"))
 }
 
 fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, String> {
@@ -182,6 +206,7 @@ macro_rules! key {
 const WALLED: Shape = Shape::Word(&["auto", "native", "docker", "podman", "none"]);
 const OPENNESS: Shape = Shape::Word(&["none", "proxy", "observe", "open"]);
 const PRESETS: Shape = Shape::Word(&["locked", "balanced", "open"]);
+const PULL: Shape = Shape::Word(&["never", "missing", "always"]);
 const VISIBILITY: Shape = Shape::Word(&["hidden", "shown"]);
 
 /// Every key, in the order in which they are shown. `[env]` is a table of any names.
@@ -190,6 +215,8 @@ pub(crate) const KEYS: &[Key] = &[
     key!("backend", WALLED, Some("BULKHEAD_BACKEND"), backend, "Who builds the sandbox; `none` runs the program without any wall."),
     key!("runtime", Shape::Name, Some("BULKHEAD_RUNTIME"), runtime, "What a container daemon starts the sandbox with, such as `runsc` (gVisor)."),
     key!("network", OPENNESS, Some("BULKHEAD_NET"), network, "What the sandbox may talk to."),
+    key!("image", Shape::Text, Some("BULKHEAD_IMAGE"), image, "The image that programs run in; `none` for the host's own programs."),
+    key!("pull", PULL, Some("BULKHEAD_PULL"), pull, "When a registry is asked for the image."),
     key!("env-files", VISIBILITY, Some("BULKHEAD_ENV_FILES"), env_files, "Whether the workspace's `.env` files look empty inside."),
     key!("kill-after", Shape::Time, Some("BULKHEAD_KILL_AFTER"), kill_after, "How long a program may tidy up after it was asked to stop."),
     Key { name: "require", says: "Guarantees without which nothing is run.", shape: Shape::Guarantees, variable: None, set: add_require, show: show_require },
@@ -229,6 +256,7 @@ pub(crate) const KEYS: &[Key] = &[
     key!("ceiling.down", Shape::Size, None, ceiling.egress.limits.down, "The most that may come from the world."),
     key!("ceiling.requests", Shape::Count, None, ceiling.egress.limits.requests, "The most connections and requests to the world."),
     Key { name: "ceiling.mounts", says: "Directories under which mounts and workspaces are allowed.", shape: Shape::Paths, variable: None, set: add_allowed, show: show_allowed },
+    Key { name: "ceiling.images", says: "Registries, or paths on them, from which images are allowed; `local` for those on this host.", shape: Shape::Texts, variable: None, set: add_image_rule, show: show_image_rules },
 ];
 
 fn add_require(layer: &mut Layer, text: &str, origin: &Origin) -> Result<(), String> {
@@ -261,6 +289,19 @@ fn add_allowed(layer: &mut Layer, text: &str, origin: &Origin) -> Result<(), Str
     allowed(&mut layer.ceiling, text)?;
     layer.origins.insert("ceiling.mounts", origin.clone());
     Ok(())
+}
+
+fn add_image_rule(layer: &mut Layer, text: &str, origin: &Origin) -> Result<(), String> {
+    let rules = layer.ceiling.images.get_or_insert_default();
+    if text != NOTHING {
+        rules.insert(parsed(text)?);
+    }
+    layer.origins.insert("ceiling.images", origin.clone());
+    Ok(())
+}
+
+fn show_image_rules(layer: &Layer) -> Option<Value> {
+    layer.ceiling.images.as_ref().map(|rules| json!(rules))
 }
 
 fn show_allowed(layer: &Layer) -> Option<Value> {

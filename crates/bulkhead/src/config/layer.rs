@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use bulkhead_policy::EgressCeiling;
+use bulkhead_policy::{EgressCeiling, ImageRule};
 use bulkhead_spec::{
-    EnvFiles, Guarantee, Guarantees, HostPath, InvalidDuration, Limits, Network, Span,
+    EnvFiles, Guarantee, Guarantees, HostPath, InvalidDuration, Limits, Network, Pull, Span,
 };
 
-use super::{Origin, way_out::WayOut};
-use crate::share::Share;
+use super::{Origin, keys::NOTHING, way_out::WayOut};
+use crate::{image::ImageText, share::Share};
 
 /// What one source says. Whatever is absent was not said.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +26,10 @@ pub(crate) struct Layer {
     pub(crate) runtime: Option<RuntimeName>,
     /// What it may talk to.
     pub(crate) network: Option<Network>,
+    /// The image that programs run in.
+    pub(crate) image: Option<ImageText>,
+    /// When a registry is asked for it.
+    pub(crate) pull: Option<Pull>,
     /// What becomes of `.env*` files.
     pub(crate) env_files: Option<EnvFiles>,
     /// How long a program may run.
@@ -68,6 +72,8 @@ pub(crate) struct Ceiling {
     pub(crate) egress: EgressCeiling,
     /// Host directories under which mounts are allowed; all but the dangerous if not said.
     pub(crate) mounts: Option<BTreeSet<HostPath>>,
+    /// Images that are allowed; all if not said.
+    pub(crate) images: Option<BTreeSet<ImageRule>>,
 }
 
 /// Who builds the sandbox.
@@ -191,6 +197,8 @@ impl Layer {
             backend: self.backend.or(below.backend),
             runtime: self.runtime.or(below.runtime),
             network: self.network.or(below.network),
+            image: self.image.or(below.image),
+            pull: self.pull.or(below.pull),
             env_files: self.env_files.or(below.env_files),
             timeout: self.timeout.or(below.timeout),
             kill_after: self.kill_after.or(below.kill_after),
@@ -226,6 +234,7 @@ impl Ceiling {
             network: it.network.unwrap_or(Network::Open),
             egress: it.egress,
             mountable: it.mounts,
+            images: it.images,
             ..Default::default()
         };
         let said = self.network.is_some() || other.network.is_some();
@@ -235,6 +244,7 @@ impl Ceiling {
             network: said.then_some(both.network),
             mounts: both.mountable,
             egress: both.egress,
+            images: both.images,
         }
     }
 
@@ -250,6 +260,10 @@ impl Ceiling {
 
 /// The paths of a list, for a ceiling.
 pub(crate) fn allowed(ceiling: &mut Ceiling, path: &str) -> Result<(), String> {
+    if path == NOTHING {
+        ceiling.mounts.get_or_insert_default();
+        return Ok(());
+    }
     let path = HostPath::try_from(PathBuf::from(path)).map_err(|error| error.to_string())?;
     ceiling.mounts.get_or_insert_default().insert(path);
     Ok(())

@@ -79,7 +79,9 @@ impl Paths {
     /// Directories whose content decides what a sandbox gets, or tells what it did.
     pub(crate) fn precious(&self) -> impl Iterator<Item = &Path> {
         let user = self.user_file.as_deref().and_then(Path::parent);
-        let own = [&self.state, &self.data].into_iter().flatten().map(PathBuf::as_path);
+        // What is unpacked in the cache is the root of later sandboxes.
+        let own =
+            [&self.state, &self.data, &self.cache].into_iter().flatten().map(PathBuf::as_path);
         user.into_iter().chain(own)
     }
 }

@@ -79,6 +79,7 @@ fn property(key: &Key) -> Value {
         Shape::Shares => json!({
             "type": "array", "items": { "type": "string", "pattern": "^(/|~/).*$" },
         }),
+        Shape::Text => json!({ "type": "string" }),
         Shape::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Shape::Paths => json!({
             "type": "array", "items": { "type": "string", "pattern": "^/.*$" },

@@ -21,6 +21,11 @@ pub(super) fn widening(project: &Layer, below: &Layer, defaults: &Limits) -> Vec
     if below.network.unwrap_or_default() < project.network.unwrap_or_default() {
         wider.push(format!("network `{}`", name(project.network.unwrap_or_default())));
     }
+    if project.image.is_some() && project.image != below.image {
+        wider.extend(project.image.iter().map(|it| format!("image `{it}`")));
+    }
+    let pull = project.pull.filter(|it| below.pull.unwrap_or_default() < *it);
+    wider.extend(pull.map(|it| format!("pull `{}`", it.name())));
     let shown = |it: &Layer| it.env_files == Some(EnvFiles::Shown);
     if shown(project) && !shown(below) {
         wider.push("`.env` files shown".to_owned());

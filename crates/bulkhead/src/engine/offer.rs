@@ -13,7 +13,7 @@ use bulkhead_engine::{RunError, upheld_by};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Guarantees, Spec};
 
-use super::places;
+use super::{Tell, images, places};
 use crate::{
     codes::Code,
     config::{Choice, Environment, Paths, RuntimeName, surroundings},
@@ -52,6 +52,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) paths: &'a Paths,
     /// The caller's variables.
     pub(crate) environment: &'a Environment,
+    /// Who is told what takes long.
+    pub(crate) tell: &'a Tell,
 }
 
 impl<'a> From<&'a Wish> for Wanted<'a> {
@@ -63,6 +65,7 @@ impl<'a> From<&'a Wish> for Wanted<'a> {
             policy: &wish.policy,
             paths: &wish.paths,
             environment: &wish.environment,
+            tell: &wish.tell,
         }
     }
 }
@@ -101,8 +104,16 @@ pub(crate) async fn offer_with(
 }
 
 /// The native backend of this host, whatever it upholds.
-pub(crate) fn native(paths: &Paths, environment: &Environment) -> Result<Native, Failure> {
-    Ok(Native::probe(places(paths, environment)?))
+pub(crate) fn native(
+    paths: &Paths,
+    environment: &Environment,
+    tell: &Tell,
+) -> Result<Native, Failure> {
+    let native = Native::probe(places(paths, environment)?);
+    Ok(match images(paths, environment, tell) {
+        Some(images) => native.with_images(images),
+        None => native,
+    })
 }
 
 impl Offer {
@@ -148,10 +159,14 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn native(&self) -> Result<Box<dyn Backend>, Failure> {
+        let Wanted { paths, environment, tell, .. } = self.wanted;
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
         match ahead {
-            Some(native) => Ok(Box::new(native)),
-            None => Ok(Box::new(native(self.wanted.paths, self.wanted.environment)?)),
+            Some(native) => match images(paths, environment, tell) {
+                Some(images) => Ok(Box::new(native.with_images(images))),
+                None => Ok(Box::new(native)),
+            },
+            None => Ok(Box::new(native(paths, environment, tell)?)),
         }
     }
 

@@ -10,7 +10,7 @@ use std::{
 };
 
 use bulkhead_policy::{may_inherit, safe_variables};
-use bulkhead_spec::{GuestPath, Walls, escape_bytes};
+use bulkhead_spec::{GuestPath, Root, Walls, escape_bytes};
 
 use super::{Asked, env_file};
 use crate::{
@@ -25,7 +25,9 @@ const HOME: &str = "/home/sandbox";
 
 /// Variables, and what the caller should know about them.
 pub(super) struct Variables {
-    pub(super) variables: BTreeMap<OsString, OsString>,
+    pub(super) all: BTreeMap<OsString, OsString>,
+    /// Those that an image may replace.
+    pub(super) fallback: BTreeMap<OsString, OsString>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -33,15 +35,26 @@ pub(super) struct Variables {
 pub(super) fn build(
     asked: &Asked<'_>,
     walls: Walls,
-    home: Option<&GuestPath>,
+    (root, home): (&Root, Option<&GuestPath>),
     toolchains: &Toolchains,
 ) -> Result<Variables, Failure> {
     let host = &asked.config.environment;
     let mut all = built_in(asked, walls, home);
     all.extend(toolchains.env.clone());
-    let mut found = Variables { variables: all, warnings: Vec::new() };
+    let mut fallback = BTreeMap::new();
+    if let Root::Image(_) = root {
+        // How its programs are found and what language they speak, the image knows better.
+        let own = safe_variables().iter().chain(&["LANG", "PATH"]);
+        for name in own {
+            fallback.extend(all.remove_entry(OsStr::new(name)));
+        }
+        // Which shells it has is not known before it is here.
+        all.remove(OsStr::new("SHELL"));
+        fallback.insert("SHELL".into(), "/bin/sh".into());
+    }
+    let mut found = Variables { all, fallback, warnings: Vec::new() };
     for (name, it) in &asked.config.layer.env {
-        found.variables.insert(name.clone(), it.value.clone());
+        found.all.insert(name.clone(), it.value.clone());
     }
     for path in &asked.ask.env.files {
         for line in env_file::read(path)? {
@@ -59,7 +72,8 @@ pub(crate) fn named(
     args: &EnvArgs,
     host: &Environment,
 ) -> Result<BTreeMap<OsString, OsString>, Failure> {
-    let mut found = Variables { variables: BTreeMap::new(), warnings: Vec::new() };
+    let (all, fallback) = (BTreeMap::new(), BTreeMap::new());
+    let mut found = Variables { all, fallback, warnings: Vec::new() };
     for path in &args.files {
         for line in env_file::read(path)? {
             found.add_line(line, host);
@@ -68,7 +82,7 @@ pub(crate) fn named(
     for text in &args.variables {
         found.add_flag(text, host);
     }
-    Ok(found.variables)
+    Ok(found.all)
 }
 
 fn built_in(
@@ -128,17 +142,17 @@ impl Variables {
                 ));
             }
             if let Some(value) = host.exact(text) {
-                self.variables.insert(text.to_owned(), value.to_owned());
+                self.all.insert(text.to_owned(), value.to_owned());
             }
             return;
         };
-        self.variables.insert(name, value);
+        self.all.insert(name, value);
     }
 
     /// A line of a file. A bare name there copies by the dozen, so secrets are left out.
     fn add_line(&mut self, line: Vec<u8>, host: &Environment) {
         if let Some((name, value)) = split(&line) {
-            self.variables.insert(name, value);
+            self.all.insert(name, value);
             return;
         }
         let name = OsString::from_vec(line);
@@ -149,7 +163,7 @@ impl Variables {
                  -e {name} copies it"
             ));
         } else if let Some(value) = host.exact(&name) {
-            self.variables.insert(name.clone(), value.to_owned());
+            self.all.insert(name.clone(), value.to_owned());
         }
     }
 }

@@ -25,6 +25,8 @@ pub(super) fn layer(ask: &Ask) -> Result<Layer, Failure> {
     put(&mut layer, "limits.files", "--files", |it| it.limits.files = limits.files);
     put(&mut layer, "kill-after", "--kill-after", |it| it.kill_after = limits.kill_after);
     way_out(&mut layer, &ask.net)?;
+    put(&mut layer, "image", "--image", |it| it.image.clone_from(&ask.files.image));
+    put(&mut layer, "pull", "--pull", |it| it.pull = ask.files.pull);
     let backend = if ask.walls.no_sandbox { Some(Choice::None) } else { ask.walls.backend };
     put(&mut layer, "backend", "--backend", |it| it.backend = backend);
     put(&mut layer, "runtime", "--runtime", |it| it.runtime.clone_from(&ask.walls.runtime));

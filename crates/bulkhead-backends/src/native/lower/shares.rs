@@ -33,7 +33,7 @@ pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {
         match share.access {
             Access::ReadOnly => show(steps, share, Attributes::ReadOnly, target),
             Access::ReadWrite => show(steps, share, Attributes::ReadWrite, target),
-            Access::Private => private(steps, share, target),
+            Access::Private => private(steps, share, None, target),
         }
         steps.cover(&share.to);
     }
@@ -47,7 +47,14 @@ fn show(steps: &mut Steps, share: &Share, attributes: Attributes, target: Place)
 }
 
 /// A copy on write: the share lies below, changes go to the base.
-pub(super) fn private(steps: &mut Steps, share: &Share, target: Place) {
+///
+/// With `layers`, it is they that lie below: directories of the share, the topmost first.
+pub(super) fn private(
+    steps: &mut Steps,
+    share: &Share,
+    layers: Option<&[String]>,
+    target: Place,
+) {
     let at = steps.lines.len();
     let dir = |kind: &str| CString::new(format!("{kind}/{at}")).unwrap_or_default();
     let (lower, upper) = (dir("lower"), dir("upper"));
@@ -56,6 +63,11 @@ pub(super) fn private(steps: &mut Steps, share: &Share, target: Place) {
         steps.push(Step::Dir { path: base(path), mode: 0o755 });
     }
     show(steps, share, Attributes::ReadOnly, base(&lower));
+    let below = |layer: &String| [lower.to_bytes(), b"/", layer.as_bytes()].concat();
+    let lower = match layers {
+        None => vec![lower],
+        Some(all) => all.iter().map(|it| CString::new(below(it)).unwrap_or_default()).collect(),
+    };
     steps.push(Step::Overlay { lower, upper, work, target });
 }
 

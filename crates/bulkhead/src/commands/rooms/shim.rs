@@ -1,6 +1,9 @@
 //! `bulkhead shim`: the process that holds one room. Started by `create`, not by people.
 
-use std::io::{self, Read as _, Write as _};
+use std::{
+    io::{self, Read as _, Write as _},
+    sync::Arc,
+};
 
 use bulkhead_engine::rooms::{Ready, Record, hold};
 use serde_json::json;
@@ -9,7 +12,7 @@ use super::journal_in;
 use crate::{
     codes::Code,
     config::{Choice, Environment, Paths, RuntimeName, Who},
-    engine::{self, Wanted},
+    engine::{self, Tell, Wanted},
     failure::Failure,
 };
 
@@ -40,6 +43,8 @@ fn hold_it(environment: &Environment, record: Record) -> Result<(), Failure> {
     let journal = journal_in(&paths)?;
     let runtime = engine::runtime()?;
     let done = runtime.block_on(async {
+        // Whoever began this hears only how it went.
+        let tell_nobody: Tell = Arc::new(|_| ());
         let wanted = Wanted {
             choice,
             runtime: named.as_ref(),
@@ -47,6 +52,7 @@ fn hold_it(environment: &Environment, record: Record) -> Result<(), Failure> {
             policy: &record.policy,
             paths: &paths,
             environment,
+            tell: &tell_nobody,
         };
         let backends = engine::offer(&wanted).await?.backends;
         let engine = engine::recording(
