@@ -31,7 +31,9 @@ async fn a_flood_that_nobody_reads_holds_up_nobody() {
         assert!(some.chunks(2).all(|it| it == b"y\n"));
         flood.handle().signal(Signal::KILL).await.unwrap();
         drop(stdout);
-        assert_eq!(end(&mut flood).await.status, Status::Signaled(9), "{over:?}");
+        // Whichever comes first: the signal, or the news that nobody reads any more.
+        let status = end(&mut flood).await.status;
+        assert!(matches!(status, Status::Signaled(9 | 13)), "{over:?}: {status:?}");
     }
 }
 
