@@ -26,6 +26,7 @@ pub(crate) use self::env::named as variables;
 use crate::{
     args::run::Ask,
     codes::Code,
+    commands::image::ProjectImage,
     config::{
         Choice, Config, Deadline, Environment, Layer, Paths, ProjectFrom, Sources, shown,
     },
@@ -76,6 +77,16 @@ impl Wish {
         caller: Caller,
         environment: Environment,
     ) -> Result<Self, Failure> {
+        Self::within(ask, caller, environment, None)
+    }
+
+    /// The same, in the image that the project asks for.
+    pub(crate) fn within(
+        ask: &Ask,
+        caller: Caller,
+        environment: Environment,
+        found: Option<ProjectImage>,
+    ) -> Result<Self, Failure> {
         let workspace = workspace::find(&ask.workspace)?;
         let project = match (&ask.from.config, &workspace) {
             (Some(path), _) => ProjectFrom::Named(path.clone()),
@@ -88,7 +99,7 @@ impl Wish {
         let mut config = Config::load(environment, &sources)?;
         config.check_trust()?;
         config.layer = flags::layer(ask)?.over(std::mem::take(&mut config.layer));
-        let asked = Asked { ask, caller, workspace, config };
+        let asked = Asked { ask, caller, workspace, config, found };
         asked.understood()
     }
 }
@@ -99,6 +110,8 @@ struct Asked<'a> {
     caller: Caller,
     workspace: Option<Workspace>,
     config: Config,
+    /// The project's image, where nobody named another root.
+    found: Option<ProjectImage>,
 }
 
 fn walls(choice: Choice) -> Walls {
@@ -182,6 +195,9 @@ impl Asked<'_> {
     }
 
     fn root(&self) -> Result<Root, Failure> {
+        if let Some(found) = &self.found {
+            return Ok(Root::Image(found.image.clone()));
+        }
         let Some(dir) = &self.ask.files.rootfs else { return self.image() };
         let failed = |why: String| {
             let what = format!("cannot use `{}` as a root filesystem", shown(dir));
@@ -298,9 +314,10 @@ impl Asked<'_> {
             None => self.start(),
         };
         let program = self.ask.files.entrypoint.iter().filter(|it| !it.is_empty());
-        let entry = match (root, &self.ask.files.entrypoint) {
-            (Root::Image(_), None) => Entry::Image,
-            (Root::Image(_), Some(_)) | (Root::Host | Root::Directory(_), _) => Entry::Exact,
+        let entry = match (root, &self.ask.files.entrypoint, &self.found) {
+            (Root::Image(_), None, None) => Entry::Image,
+            // Nobody asked for the project's image by name, so what was typed is what runs.
+            (Root::Image(_) | Root::Host | Root::Directory(_), _, _) => Entry::Exact,
         };
         Ok(Exec {
             argv: program.chain(&self.ask.program).cloned().collect(),
@@ -329,7 +346,13 @@ impl Asked<'_> {
         let workspace = self.workspace.as_ref()?;
         let here = real(&std::env::current_dir().ok()?).ok()?;
         let inside = here.starts_with(workspace.dir.as_path());
-        inside.then(|| GuestPath::try_from(here).ok()).flatten()
+        let said = self.found.as_ref().and_then(|it| it.start.as_ref());
+        let start = match said {
+            // Whoever is further in has chosen.
+            Some(below) if here == workspace.dir.as_path() => here.join(below),
+            Some(_) | None => here,
+        };
+        inside.then(|| GuestPath::try_from(start).ok()).flatten()
     }
 
     fn limits(&self) -> Limits {

@@ -3,6 +3,7 @@
 mod bootstrap;
 mod build;
 mod daemon;
+mod first_use;
 mod init;
 mod ls;
 mod prune;
@@ -10,6 +11,7 @@ mod recipe;
 mod scan;
 mod write;
 
+pub(crate) use first_use::{ProjectImage, first_use, foretold};
 pub(crate) use recipe::{is_recipe, review};
 
 use crate::{args::image::ImageVerb, config::Environment, failure::Failure, printer::Printer};

@@ -6,7 +6,10 @@ use bulkhead_policy::Plan;
 use bulkhead_spec::{Access, Limits, Mount, Network, Root, Terminal, escape_bytes};
 use serde_json::json;
 
-use super::examined::{Examined, examine};
+use super::{
+    examined::{Examined, examine},
+    image,
+};
 use crate::{
     args::run::{Ask, PlanArgs},
     config::{Environment, Layer},
@@ -40,6 +43,9 @@ pub(crate) fn show(
     wish.details.iter().for_each(|it| printer.detail(it));
     let runtime = engine::runtime()?;
     let mut offer = runtime.block_on(engine::offer(&(&wish).into()))?;
+    if offer.daemon(&(&wish).into()).is_some() {
+        image::foretold(&wish)?.iter().for_each(|it| printer.note(it));
+    }
     let engine = engine::silent(wish.policy, std::mem::take(&mut offer.backends));
     let id = ask.name.clone().unwrap_or_else(|| "bh-plan".to_owned());
     let placed = runtime.block_on(engine.place(&id, wish.spec, wish.exec));

@@ -10,7 +10,7 @@ use crate::{
     ahead::{self, Ahead},
     args::run::RunArgs,
     codes::Code,
-    commands::{egress, endings, plan},
+    commands::{egress, endings, image, plan},
     config::{Choice, Environment},
     console::{self, Listener, RawMode, watch},
     engine,
@@ -77,6 +77,14 @@ fn perform(
     let ended = runtime.block_on(async {
         let (fresh, native) = ahead.map(|it| (it.id, it.native)).unzip();
         let mut offer = engine::offer_with(native, &(&wish).into()).await?;
+        let found = match offer.daemon(&(&wish).into()) {
+            Some(product) => image::first_use(&wish, product, printer).await?,
+            None => None,
+        };
+        let wish = match found {
+            Some(_) => Wish::within(&args.ask, caller, wish.environment, found)?,
+            None => wish,
+        };
         let backends = std::mem::take(&mut offer.backends);
         let engine = engine::recording(
             wish.policy.clone(),

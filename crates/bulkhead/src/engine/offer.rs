@@ -121,6 +121,22 @@ impl Offer {
         Self { backends: vec![backend], because: None, absent: Vec::new() }
     }
 
+    /// The daemon that builds what is `wanted`, if one does.
+    pub(crate) fn daemon(&self, wanted: &Wanted<'_>) -> Option<Product> {
+        let of = |backend: &dyn Backend| {
+            [Product::Docker, Product::Podman]
+                .into_iter()
+                .find(|it| it.name() == backend.name())
+        };
+        let all = || self.backends.iter().map(AsRef::as_ref);
+        if !all().any(|it| of(it).is_some()) {
+            return None;
+        }
+        let plan = bulkhead_policy::resolve(wanted.spec.clone(), wanted.policy).ok()?;
+        let lacks = |it: &dyn Backend| plan.require().missing_from(&upheld_by(&it.findings()));
+        all().find(|it| lacks(*it).is_empty()).and_then(of)
+    }
+
     /// The failure to place a plan, with a word about each daemon that was not there to ask.
     pub(crate) fn unplaced(&self, error: &RunError) -> Failure {
         let failure = Failure::of_run(error);

@@ -53,6 +53,10 @@ pub(super) fn build(
         fallback.insert("SHELL".into(), "/bin/sh".into());
     }
     let mut found = Variables { all, fallback, warnings: Vec::new() };
+    for (name, value) in asked.found.iter().flat_map(|it| &it.env) {
+        // What Bulkhead says about itself and its user is not for a project to say.
+        found.all.entry(name.into()).or_insert_with(|| value.into());
+    }
     for (name, it) in &asked.config.layer.env {
         found.all.insert(name.clone(), it.value.clone());
     }

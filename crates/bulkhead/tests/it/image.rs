@@ -1,6 +1,7 @@
 //! Images from a project's own files, as a user meets them.
 
 mod build;
+mod first_use;
 mod languages;
 
 use std::{fs, os::unix::fs::symlink};

@@ -175,6 +175,8 @@ fn strap(program: &Path, args: &BootstrapArgs, tree: &Path) -> Result<(), Failur
     command
         .args(["--quiet", "--variant=minbase", "--format=tar"])
         .arg("--aptopt=Apt::Install-Recommends \"false\"")
+        // The tree is thrown away if the machine goes down, so no file needs to be on the disk.
+        .arg("--dpkgopt=force-unsafe-io")
         .args(EXCLUDED.iter().map(|it| format!("--dpkgopt=path-exclude={it}")))
         .arg(format!("--include={}", packages.join(",")))
         .arg(format!("--customize-hook={user}"))

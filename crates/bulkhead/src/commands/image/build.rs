@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bollard::Docker;
 use bulkhead_image::build::{
     BuildError, BuildNetwork, Built, Cache, Progress, PullBase, Request, build,
 };
@@ -9,7 +10,7 @@ use serde_json::json;
 
 use super::{
     daemon,
-    recipe::{self, Plan, Recipe},
+    recipe::{self, Origin, Plan},
 };
 use crate::{
     args::image::BuildArgs,
@@ -35,38 +36,67 @@ pub(super) fn run(
         Some(file) => Some(recipe::named(file, &dir)?),
         None => recipe::find(&dir)?,
     };
-    let plan = match recipe {
-        Some(Recipe::Build(plan)) => plan,
-        Some(Recipe::Image(image)) => {
-            let image = bulkhead_spec::escape(&image);
+    let Some(recipe) = recipe else {
+        let what =
+            format!("`{}` has neither .sandbox/Dockerfile nor a devcontainer", shown(&dir));
+        return Err(Failure::new(Code::ImageBuild, what)
+            .hint("`bulkhead image init` writes one from the project's own files"));
+    };
+    let plan = match &recipe.origin {
+        Origin::Build(plan) => plan,
+        Origin::Image { name, .. } => {
+            let image = bulkhead_spec::escape(name);
             printer.note(&format!("the project names the image `{image}`: nothing to build"));
             return Ok(0);
-        }
-        None => {
-            let what =
-                format!("`{}` has neither .sandbox/Dockerfile nor a devcontainer", shown(&dir));
-            return Err(Failure::new(Code::ImageBuild, what)
-                .hint("`bulkhead image init` writes one from the project's own files"));
         }
     };
     plan.notes.iter().for_each(|it| printer.note(it));
     recipe::review(&plan.dockerfile)?;
     if !args.yes {
-        plan.check_trust(&Paths::find(environment, Who::current()))?;
+        let paths = Paths::find(environment, Who::current());
+        recipe.origin.check_trust(&paths, "or build it this once with --yes")?;
     }
-    let request = request(args, &plan, &dir)?;
+    let how = How {
+        target: args.target.clone(),
+        network: if args.sources.network { BuildNetwork::Daemon } else { BuildNetwork::None },
+        cache: if args.no_cache { Cache::Ignored } else { Cache::Used },
+        pull: if args.sources.no_pull { PullBase::Never } else { PullBase::Missing },
+    };
+    let request = request(how, plan, &dir)?;
     let built = engine::runtime()?.block_on(async {
         let daemon = daemon::connect(environment).await?;
-        let mut bar = Bar { printer, drawn: false };
-        let built = build(&daemon.docker, &request, &mut |it| bar.tell(&it)).await;
-        bar.end();
-        built.map_err(|error| failed(&error))
+        perform(&daemon.docker, &request, printer).await
     })?;
     tell(&built, args, printer)?;
     Ok(0)
 }
 
-fn request(args: &BuildArgs, plan: &Plan, dir: &Path) -> Result<Request, Failure> {
+/// What the caller has to say about a build.
+pub(super) struct How {
+    /// Which stage.
+    pub(super) target: Option<String>,
+    /// What its steps reach.
+    pub(super) network: BuildNetwork,
+    /// Whether steps are done again.
+    pub(super) cache: Cache,
+    /// Whether a base is fetched.
+    pub(super) pull: PullBase,
+}
+
+/// Builds as `request` says, and shows how far it is.
+pub(super) async fn perform(
+    docker: &Docker,
+    request: &Request,
+    printer: &Printer,
+) -> Result<Built, Failure> {
+    let mut bar = Bar { printer, drawn: false };
+    let built = build(docker, request, &mut |it| bar.tell(&it)).await;
+    bar.end();
+    built.map_err(|error| failed(&error))
+}
+
+/// The request for an image of the project in `dir`.
+pub(super) fn request(how: How, plan: &Plan, dir: &Path) -> Result<Request, Failure> {
     // As BuildKit does: a file beside the Dockerfile goes before the one of the context.
     let mut beside = plan.dockerfile.path.clone().into_os_string();
     beside.push(".dockerignore");
@@ -74,17 +104,18 @@ fn request(args: &BuildArgs, plan: &Plan, dir: &Path) -> Result<Request, Failure
         Some(source) => Some(source),
         None => Source::read(&plan.context.join(".dockerignore"), Links::Refused)?,
     };
+    let How { target, network, cache, pull } = how;
     Ok(Request {
         dockerfile: plan.dockerfile.text.clone(),
         dir: plan.context.clone(),
         ignore: ignore
             .map_or_else(|| bulkhead_image::dockerfile::IGNORE.to_owned(), |it| it.text),
-        target: args.target.clone().or_else(|| plan.target.clone()),
+        target: target.or_else(|| plan.target.clone()),
         args: plan.args.clone(),
         name: name(dir),
-        network: if args.sources.network { BuildNetwork::Daemon } else { BuildNetwork::None },
-        cache: if args.no_cache { Cache::Ignored } else { Cache::Used },
-        pull: if args.sources.no_pull { PullBase::Never } else { PullBase::Missing },
+        network,
+        cache,
+        pull,
     })
 }
 

@@ -3,9 +3,13 @@
 use std::time::Duration;
 
 use bollard::Docker;
-use bulkhead_backends::container::{Facts, Product, Surroundings, find};
+use bulkhead_backends::container::{Facts, Product, find};
 
-use crate::{codes::Code, config::Environment, failure::Failure};
+use crate::{
+    codes::Code,
+    config::{Environment, surroundings},
+    failure::Failure,
+};
 
 /// A daemon may think about a layer of some gigabytes for that long.
 const PATIENCE: Duration = Duration::from_mins(30);
@@ -30,12 +34,7 @@ pub(super) async fn connect(environment: &Environment) -> Result<Daemon, Failure
     let mut causes = Vec::new();
     for product in order {
         match find(product, &around).await {
-            Ok(facts) => {
-                let docker = facts
-                    .connect(PATIENCE)
-                    .map_err(|error| Failure::from_error(Code::ImageBuild, &error))?;
-                return Ok(Daemon { facts, docker });
-            }
+            Ok(facts) => return client_of(facts),
             Err(error) => causes.push(error.to_string()),
         }
     }
@@ -44,17 +43,17 @@ pub(super) async fn connect(environment: &Environment) -> Result<Daemon, Failure
     Err(failure.hint("start Docker or Podman's service, or name its socket with DOCKER_HOST"))
 }
 
-fn surroundings(environment: &Environment) -> Surroundings {
-    let text = |name: &str| environment.get(name).and_then(|it| it.to_str()).map(str::to_owned);
-    Surroundings {
-        docker_host: text("DOCKER_HOST"),
-        docker_context: text("DOCKER_CONTEXT"),
-        docker_config: environment.dir("DOCKER_CONFIG"),
-        docker_tls: environment.get("DOCKER_TLS_VERIFY").is_some()
-            || environment.get("DOCKER_TLS").is_some(),
-        container_host: text("CONTAINER_HOST"),
-        home: environment.home(),
-        runtime_dir: environment.dir("XDG_RUNTIME_DIR"),
-        user: rustix::process::getuid().as_raw(),
-    }
+/// The daemon of `product`.
+pub(super) async fn connect_to(
+    product: Product,
+    environment: &Environment,
+) -> Result<Daemon, Failure> {
+    client_of(find(product, &surroundings(environment)).await?)
+}
+
+fn client_of(facts: Facts) -> Result<Daemon, Failure> {
+    let docker = facts
+        .connect(PATIENCE)
+        .map_err(|error| Failure::from_error(Code::ImageBuild, &error))?;
+    Ok(Daemon { facts, docker })
 }

@@ -21,13 +21,29 @@ pub(super) const DIR: &str = ".sandbox";
 /// Its name there.
 pub(super) const FILE: &str = "Dockerfile";
 
-/// What a project says about its image.
+/// What a project says about its image, and about the programs in it.
 #[derive(Clone, Debug)]
-pub(super) enum Recipe {
+pub(super) struct Recipe {
+    /// Where the image comes from.
+    pub(super) origin: Origin,
+    /// Variables for every program.
+    pub(super) env: BTreeMap<String, String>,
+    /// Where its writer expects the workspace.
+    pub(super) folder: Option<String>,
+}
+
+/// Where the image of a project comes from.
+#[derive(Clone, Debug)]
+pub(super) enum Origin {
     /// It is built.
     Build(Box<Plan>),
-    /// It is one that exists, by its reference.
-    Image(String),
+    /// It is one that exists.
+    Image {
+        /// Its reference.
+        name: String,
+        /// The file that says so.
+        said_in: Source,
+    },
 }
 
 /// How an image is built.
@@ -81,7 +97,7 @@ pub(super) fn find(dir: &Path) -> Result<Option<Recipe>, Failure> {
     if own.symlink_metadata().is_ok_and(|it| it.is_dir())
         && let Some(source) = Source::read(&own.join(FILE), Links::Refused)?
     {
-        return Ok(Some(Recipe::Build(Box::new(plain(source, dir)))));
+        return Ok(Some(plain(source, dir)));
     }
     for place in PLACES {
         let path = dir.join(place);
@@ -106,18 +122,19 @@ pub(super) fn named(file: &Path, dir: &Path) -> Result<Recipe, Failure> {
     let path = file.file_name().map_or_else(|| parent.clone(), |name| parent.join(name));
     let source = Source::read(&path, Links::Refused)?;
     let source = source.ok_or_else(|| ConfigError::absent(&path))?;
-    Ok(Recipe::Build(Box::new(plain(source, dir))))
+    Ok(plain(source, dir))
 }
 
-fn plain(dockerfile: Source, dir: &Path) -> Plan {
-    Plan {
+fn plain(dockerfile: Source, dir: &Path) -> Recipe {
+    let plan = Plan {
         dockerfile,
         also: None,
         context: dir.to_owned(),
         args: BTreeMap::new(),
         target: None,
         notes: Vec::new(),
-    }
+    };
+    Recipe { origin: Origin::Build(Box::new(plan)), env: BTreeMap::new(), folder: None }
 }
 
 fn of_devcontainer(source: Source, dir: &Path) -> Result<Option<Recipe>, Failure> {
@@ -125,10 +142,10 @@ fn of_devcontainer(source: Source, dir: &Path) -> Result<Option<Recipe>, Failure
     let name = shown(&source.path);
     let parsed = devcontainer::parse(&source.text)
         .map_err(|error| Failure::new(Code::ImageBuild, format!("`{name}`: {error}")))?;
-    let Devcontainer { base, notes, .. } = parsed;
-    match base {
-        Base::Unsaid => Ok(None),
-        Base::Image(image) => Ok(Some(Recipe::Image(image))),
+    let Devcontainer { base, notes, env, workspace: folder, .. } = parsed;
+    let origin = match base {
+        Base::Unsaid => return Ok(None),
+        Base::Image(name) => Origin::Image { name, said_in: source },
         Base::Build { dockerfile, context, args, target } => {
             let parent = source.path.parent().unwrap_or(dir).to_owned();
             let inside = |path: &str| -> Result<PathBuf, Failure> {
@@ -145,26 +162,31 @@ fn of_devcontainer(source: Source, dir: &Path) -> Result<Option<Recipe>, Failure
             let dockerfile = dockerfile.ok_or_else(|| ConfigError::absent(&path))?;
             let context = inside(&context)?;
             let also = Some(source);
-            let plan = Plan { dockerfile, also, context, args, target, notes };
-            Ok(Some(Recipe::Build(Box::new(plan))))
+            Origin::Build(Box::new(Plan { dockerfile, also, context, args, target, notes }))
         }
-    }
+    };
+    Ok(Some(Recipe { origin, env, folder }))
 }
 
-impl Plan {
-    /// Refuses a recipe that nobody has trusted exactly as it is.
-    pub(super) fn check_trust(&self, paths: &Paths) -> Result<(), Failure> {
+impl Origin {
+    /// Refuses a recipe that nobody has trusted exactly as it is. The last hint is `otherwise`.
+    pub(super) fn check_trust(&self, paths: &Paths, otherwise: &str) -> Result<(), Failure> {
         let store = paths.trust().ok_or(ConfigError::Homeless)?;
         let store = TrustStore::read(&store)?;
-        for source in std::iter::once(&self.dockerfile).chain(&self.also) {
+        let (first, second, doing) = match self {
+            Self::Build(plan) => {
+                (&plan.dockerfile, plan.also.as_ref(), "would run on your daemon")
+            }
+            Self::Image { said_in, .. } => (said_in, None, "names what programs run in"),
+        };
+        for source in std::iter::once(first).chain(second) {
             if !store.trusts(&Digest::of(source)) {
                 let name = shown(&source.path);
-                let what =
-                    format!("`{name}` comes with the project and would run on your daemon");
+                let what = format!("`{name}` comes with the project and {doing}");
                 return Err(Failure::new(Code::Untrusted, what)
                     .because("nobody has trusted it exactly as it is now")
                     .hint(format!("read it; if you agree, type: bulkhead trust {name}"))
-                    .hint("or build it this once with --yes"));
+                    .hint(otherwise));
             }
         }
         Ok(())

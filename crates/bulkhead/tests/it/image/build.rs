@@ -30,7 +30,7 @@ FROM sandbox AS app
 COPY . /app/
 ";
 
-fn with_tiny(dockerd: &Dockerd) {
+pub(super) fn with_tiny(dockerd: &Dockerd) {
     let dir = dockerd.scratch("tiny");
     let host = Host::new();
     let mut command = host.program("/bin/sh");
