@@ -2,6 +2,7 @@
 
 pub(crate) mod image;
 pub(crate) mod net;
+pub(crate) mod policy;
 pub(crate) mod rooms;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
 
+use self::policy::PolicyVerb;
 use self::{
     image::ImageVerb,
     rooms::{
@@ -122,6 +124,9 @@ pub(crate) enum Verb {
     /// Make and look after images for sandboxes
     #[command(subcommand)]
     Image(ImageVerb),
+    /// Show and change what may leave sandboxes
+    #[command(subcommand)]
+    Policy(PolicyVerb),
     /// Show the configuration
     #[command(subcommand)]
     Config(ConfigVerb),
@@ -149,6 +154,7 @@ impl Verb {
             Self::Doctor(_)
             | Self::Image(_)
             | Self::Config(_)
+            | Self::Policy(_)
             | Self::Trust(_)
             | Self::Explain(_)
             | Self::Completion(_)
@@ -181,7 +187,16 @@ impl Verb {
             Self::Inspect(args) => args.json.into(),
             Self::Stats(args) => args.json.into(),
             Self::Doctor(args) | Self::Version(args) => args.json.into(),
-            Self::Config(ConfigVerb::Get(_) | ConfigVerb::Schema)
+            Self::Policy(PolicyVerb::Check(args)) => args.json.into(),
+            Self::Policy(PolicyVerb::Ls(args)) => args.json.into(),
+            Self::Policy(
+                PolicyVerb::Allow(_)
+                | PolicyVerb::Deny(_)
+                | PolicyVerb::Rm(_)
+                | PolicyVerb::Log(_)
+                | PolicyVerb::Init(_),
+            )
+            | Self::Config(ConfigVerb::Get(_) | ConfigVerb::Schema)
             | Self::Trust(_)
             | Self::Explain(_)
             | Self::Completion(_)

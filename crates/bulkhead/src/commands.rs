@@ -10,6 +10,7 @@ pub(crate) mod explain;
 pub(crate) mod image;
 pub(crate) mod key;
 pub(crate) mod plan;
+pub(crate) mod policy;
 pub(crate) mod rooms;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -82,6 +82,7 @@ fn perform(
         Verb::Shim => rooms::shim::run(&environment),
         Verb::Doctor(args) => commands::doctor::run(&args, &environment, printer),
         Verb::Image(verb) => commands::image::run(&verb, &environment, printer),
+        Verb::Policy(verb) => commands::policy::run(&verb, environment, printer),
         Verb::Config(verb) => commands::config::run(&verb, environment, printer),
         Verb::Trust(args) => commands::trust::run(&args, environment, printer),
         Verb::Explain(args) => commands::explain::run(&args, printer),

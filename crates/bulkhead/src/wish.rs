@@ -24,7 +24,7 @@ use bulkhead_spec::{
 
 pub(crate) use self::env::named as variables;
 use crate::{
-    args::run::Ask,
+    args::{net::NetArgs, run::Ask},
     codes::Code,
     commands::image::ProjectImage,
     config::{
@@ -36,6 +36,13 @@ use crate::{
     printer::Printer,
     toolchains::{self, Toolchains},
 };
+
+/// What flags about the way out say, for those who only ask about rules.
+pub(crate) fn net_layer(net: &NetArgs) -> Result<Layer, Failure> {
+    let mut layer = Layer::default();
+    flags::way_out(&mut layer, net)?;
+    Ok(layer)
+}
 
 /// What is asked of the engine.
 pub(crate) struct Wish {
@@ -135,9 +142,11 @@ impl Asked<'_> {
             workspace.env_files = self.config.layer.env_files.unwrap_or_default();
             workspace.unprotected.clone_from(&self.ask.workspace.unprotect);
         }
+        let mut tmpfs = self.ask.files.tmpfs.clone();
         if walls == Walls::Up {
             self.check_workspace()?;
             self.check_precious(&mounts)?;
+            tmpfs.extend(self.sockets(&mounts)?);
         }
         let home = self.home(&root, &mounts);
         let toolchains = self.toolchains(walls, &root, &mounts);
@@ -156,7 +165,7 @@ impl Asked<'_> {
             root,
             workspace: self.workspace.clone(),
             mounts,
-            tmpfs: self.ask.files.tmpfs.clone(),
+            tmpfs,
             home,
             home_files: self.home_files(),
             limits: self.limits(),
@@ -241,6 +250,39 @@ impl Asked<'_> {
             .hint("change to the directory of a project")
             .hint("or share no directory: bulkhead run --no-workspace …")
             .hint("or share it all the same: bulkhead run --workspace . …"))
+    }
+
+    /// Places at which the sandbox would see the sockets by which sandboxes are ruled; one under a
+    /// read-only mount still answers, so something empty is put there.
+    fn sockets(&self, mounts: &[Mount]) -> Result<Vec<GuestPath>, Failure> {
+        let Some(runtime) = &self.config.paths.runtime else { return Ok(Vec::new()) };
+        let workspace = self.workspace.iter().map(|it| (it.dir.as_path(), it.dir.as_path()));
+        let shared = mounts.iter().map(|it| (it.from.as_path(), it.to.as_path()));
+        let shared: Vec<_> = workspace.chain(shared).collect();
+        let touches = |runtime: &Path| {
+            shared
+                .iter()
+                .any(|(from, _)| runtime.starts_with(from) || from.starts_with(runtime))
+        };
+        if !touches(runtime) && !runtime.canonicalize().is_ok_and(|it| touches(&it)) {
+            return Ok(Vec::new());
+        }
+        let failed = |why: String| {
+            let what = format!("`{}` cannot be kept from the sandbox", shown(runtime));
+            Failure::new(Code::Share, what).because(why)
+        };
+        // It is there before the sandbox is, or another run would make it while this one looks.
+        let made = std::fs::create_dir_all(runtime).and_then(|()| runtime.canonicalize());
+        let real = made.map_err(|error| failed(error.to_string()))?;
+        let hidden = shared.iter().filter_map(|(from, to)| {
+            if from.starts_with(&real) {
+                return Some(Err(failed("what is shared lies within it".to_owned())));
+            }
+            let below = real.strip_prefix(from).ok()?;
+            let place = GuestPath::try_from(to.join(below));
+            Some(place.map_err(|error| failed(error.to_string())))
+        });
+        hidden.collect()
     }
 
     /// Refuses to let the sandbox write what decides about sandboxes.

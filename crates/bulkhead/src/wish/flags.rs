@@ -45,7 +45,7 @@ pub(super) fn layer(ask: &Ask) -> Result<Layer, Failure> {
 }
 
 /// What the flags say about the way out.
-fn way_out(layer: &mut Layer, net: &NetArgs) -> Result<(), Failure> {
+pub(super) fn way_out(layer: &mut Layer, net: &NetArgs) -> Result<(), Failure> {
     put(layer, "network", "--net", |it| it.network = net.net);
     if let (Some(Network::None | Network::Open), Some(flag)) = (net.net, net.first_rule()) {
         let what = format!("{flag} speaks of a gateway, and with this --net there is none");
