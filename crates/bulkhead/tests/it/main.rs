@@ -12,6 +12,7 @@ mod daemons;
 mod dockerd;
 #[cfg(test)]
 mod e2b;
+#[cfg(test)]
 mod egress;
 #[cfg(test)]
 mod env;
