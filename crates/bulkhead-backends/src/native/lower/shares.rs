@@ -22,11 +22,9 @@ use crate::{
 };
 
 pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {
-    for (at, path) in plan.tmpfs().iter().enumerate() {
-        let source = CString::new(format!("tmpfs{at}")).unwrap_or_default();
-        steps.push(Step::Dir { path: base(&source), mode: 0o1777 });
-        steps.private(&source, path.as_path());
-    }
+    // Those within a share come after it, or it would lie on top of them.
+    let within = |path: &Path| survey.shares.iter().any(|it| path.starts_with(&it.to));
+    empty(steps, plan, |path| !within(path));
     for share in &survey.shares {
         steps.stand(&share.to, share.looked.kind);
         let target = steps.place(&share.to);
@@ -37,8 +35,20 @@ pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {
         }
         steps.cover(&share.to);
     }
+    empty(steps, plan, within);
     for Protection { path, how } in &survey.protections {
         protect(steps, path, *how);
+    }
+}
+
+/// The empty private directories of the plan that `chosen` means.
+fn empty(steps: &mut Steps, plan: &Plan, chosen: impl Fn(&Path) -> bool) {
+    for (at, path) in plan.tmpfs().iter().enumerate() {
+        if chosen(path.as_path()) {
+            let source = CString::new(format!("tmpfs{at}")).unwrap_or_default();
+            steps.push(Step::Dir { path: base(&source), mode: 0o1777 });
+            steps.private(&source, path.as_path());
+        }
     }
 }
 
