@@ -123,6 +123,9 @@ pub trait Freezer: Send + Sync {
 /// A program that is running.
 #[async_trait::async_trait]
 pub trait Process: Send {
+    /// Its process as the sandbox counts, for those inside. On the host it means nothing.
+    fn pid(&self) -> u32;
+
     /// Its streams, to be taken once.
     fn take_streams(&mut self) -> Option<Streams>;
 

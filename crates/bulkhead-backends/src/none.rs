@@ -95,6 +95,10 @@ impl Sandbox for OpenAir {
 
 #[async_trait::async_trait]
 impl Process for Free {
+    fn pid(&self) -> u32 {
+        self.group.as_raw_nonzero().get().unsigned_abs()
+    }
+
     fn take_streams(&mut self) -> Option<Streams> {
         let stdin = self.child.stdin.take();
         let stdout = self.child.stdout.take()?;

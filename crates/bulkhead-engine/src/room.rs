@@ -143,7 +143,7 @@ impl Room {
             Stdin::Piped => Some(tokio::io::duplex(INPUT)).unzip(),
             Stdin::Empty => (None, None),
         };
-        let (program, hold) = Program::new(id, tag, &exec, ring, stdin);
+        let (program, hold) = Program::new((id, process.pid()), tag, &exec, ring, stdin);
         let life = Life {
             program: Arc::clone(&program),
             sandbox,

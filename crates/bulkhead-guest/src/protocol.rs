@@ -215,6 +215,8 @@ pub enum ToHost {
     Started {
         /// Which.
         id: u32,
+        /// Its process, as the sandbox counts.
+        pid: u32,
     },
     /// A program could not be started.
     NotStarted {

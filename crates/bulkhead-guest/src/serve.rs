@@ -208,10 +208,12 @@ impl Guest {
             Ok(started) => {
                 let (carried, terminal) = (started.carried, started.terminal);
                 let running = Running { id, after, carried, terminal };
-                self.running.insert(started.pid.as_raw_nonzero().get(), running);
+                let pid = started.pid.as_raw_nonzero().get();
+                self.running.insert(pid, running);
+                let told = ToHost::Started { id, pid: pid.unsigned_abs() };
                 match started.hand_over {
-                    None => self.control.say(&ToHost::Started { id }),
-                    Some(host) => self.control.hand_over(&ToHost::Started { id }, &host),
+                    None => self.control.say(&told),
+                    Some(host) => self.control.hand_over(&told, &host),
                 }
             }
             Err(failed) => {

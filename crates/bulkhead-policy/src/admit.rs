@@ -45,7 +45,7 @@ impl Plan {
     }
 
     /// Where a program starts that does not say.
-    fn start(&self) -> GuestPath {
+    pub fn start(&self) -> GuestPath {
         let workspace = self.workspace.as_ref().map(|it| it.dir.as_path().to_owned());
         workspace
             .and_then(|dir| GuestPath::try_from(dir).ok())

@@ -111,6 +111,9 @@ pub struct Usage {
     /// Processor time of all programs.
     #[serde(rename = "cpu_seconds", serialize_with = "maybe_seconds")]
     pub cpu: Option<Duration>,
+    /// Memory in use now, in bytes. No part of a record: at the end there is none.
+    #[serde(skip)]
+    pub memory: Option<Bytes>,
     /// The most memory at one time, in bytes.
     pub memory_peak: Option<Bytes>,
     /// The most processes and threads at one time.

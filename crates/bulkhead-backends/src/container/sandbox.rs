@@ -77,6 +77,7 @@ impl Shared {
             *counted = Usage {
                 wall: Duration::ZERO,
                 cpu: used.cpu_time.or(counted.cpu),
+                memory: used.memory.map(Bytes),
                 memory_peak: used.memory_peak.map(Bytes).or(counted.memory_peak),
                 processes_peak: used.processes_peak.or(counted.processes_peak),
                 oom_kills: used.oom_kills.max(counted.oom_kills),
@@ -194,6 +195,10 @@ impl Sandbox for ContainerSandbox {
 
 #[async_trait::async_trait]
 impl Process for ContainerProcess {
+    fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
     fn take_streams(&mut self) -> Option<Streams> {
         self.program.take_streams()
     }

@@ -64,7 +64,7 @@ impl Known {
         match message {
             ToHost::Ready => self.stand(Standing::Ready),
             ToHost::Failed { action, errno } => self.stand(Standing::Failed { action, errno }),
-            ToHost::Started { id } => self.started(id, inbox),
+            ToHost::Started { id, pid } => self.started(id, pid, inbox),
             ToHost::NotStarted { id, stage, errno } => self.not_started(id, stage, errno),
             ToHost::Ended { id, status, disk, counted } => {
                 let asked = self.programs.remove(&id).ok_or("the end of an unknown program")?;
@@ -114,7 +114,7 @@ impl Known {
         }
     }
 
-    fn started(&mut self, id: u32, inbox: &mut Inbox) -> Result<(), Broken> {
+    fn started(&mut self, id: u32, pid: u32, inbox: &mut Inbox) -> Result<(), Broken> {
         let asked = self.programs.get_mut(&id).ok_or("the start of an unknown program")?;
         let waits = asked.started.take().ok_or("the second start of a program")?;
         let terminal = if asked.terminal {
@@ -123,7 +123,7 @@ impl Known {
             None
         };
         // If nobody waits, it runs on without anybody's looking, until it ends.
-        drop(waits.send(Ok(terminal)));
+        drop(waits.send(Ok((pid, terminal))));
         Ok(())
     }
 

@@ -101,6 +101,7 @@ enum Ours {
 pub struct Program {
     link: Link,
     id: u32,
+    pid: u32,
     streams: Option<Streams>,
     terminal: Size,
     ended: watch::Receiver<Option<Ended>>,
@@ -228,8 +229,8 @@ impl Starting {
     /// Waits until it runs.
     pub async fn finish(self) -> Result<Program, NotStarted> {
         let Self { link, id, started, ended, ours } = self;
-        let terminal = match started.await {
-            Ok(Ok(terminal)) => terminal,
+        let (pid, terminal) = match started.await {
+            Ok(Ok(started)) => started,
             Ok(Err((stage, errno))) => {
                 let source = io::Error::from_raw_os_error(errno);
                 return Err(NotStarted::Refused { stage, source });
@@ -249,11 +250,16 @@ impl Starting {
                 (streams, Size::Terminal(end))
             }
         };
-        Ok(Program { link, id, streams: Some(streams), terminal, ended })
+        Ok(Program { link, id, pid, streams: Some(streams), terminal, ended })
     }
 }
 
 impl Program {
+    /// Its process, as the sandbox counts. Only for those inside: the guest may say anything.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// Its streams, to be taken once.
     pub fn take_streams(&mut self) -> Option<Streams> {
         self.streams.take()

@@ -63,8 +63,9 @@ pub(super) enum Standing {
     Failed { action: String, errno: i32 },
 }
 
-/// Whether a program started: its terminal, if that comes by descriptor, or how far it came.
-pub(super) type Answer = Result<Option<OwnedFd>, (Stage, i32)>;
+/// Whether a program started: its process and its terminal, if that comes by descriptor, or how far
+/// it came.
+pub(super) type Answer = Result<(u32, Option<OwnedFd>), (Stage, i32)>;
 
 /// A program that was asked for.
 pub(super) struct Asked {

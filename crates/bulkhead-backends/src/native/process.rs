@@ -48,6 +48,10 @@ impl NativeProcess {
 
 #[async_trait::async_trait]
 impl Process for NativeProcess {
+    fn pid(&self) -> u32 {
+        self.program.pid()
+    }
+
     fn take_streams(&mut self) -> Option<Streams> {
         self.program.take_streams()
     }

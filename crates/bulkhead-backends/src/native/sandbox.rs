@@ -136,6 +136,7 @@ impl Shared {
         Usage {
             wall: Duration::ZERO,
             cpu: used.cpu_time.or(counted.cpu),
+            memory: used.memory.map(Bytes),
             memory_peak: used.memory_peak.map(Bytes).or(counted.memory_peak),
             processes_peak: used.processes_peak,
             oom_kills: used.oom_kills,

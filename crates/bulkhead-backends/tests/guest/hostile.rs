@@ -55,7 +55,7 @@ async fn rule(bytes: Vec<u8>) -> String {
             heard += 1;
         }
     }
-    let started = encode(&ToHost::Started { id: 1 }).unwrap();
+    let started = encode(&ToHost::Started { id: 1, pid: 2 }).unwrap();
     guest.write_all(&started).await.unwrap();
     guest.write_all(&encode(&ToHost::Listening { id: 2 }).unwrap()).await.unwrap();
     let _program = soon(starting.finish()).await.unwrap();
@@ -101,8 +101,8 @@ async fn whatever_breaks_a_rule_ends_the_link() {
         (flow(Flow::Refuse { channel: 0 }), "a channel that never was"),
         (frames(&[finish(2), finish(2)]), "the end of a channel that is not open"),
         (frames(&[finish(1)]), "a second end of a channel"),
-        (frames(&[ToHost::Started { id: 1 }]), "the second start of a program"),
-        (frames(&[ToHost::Started { id: 7 }]), "the start of an unknown program"),
+        (frames(&[ToHost::Started { id: 1, pid: 2 }]), "the second start of a program"),
+        (frames(&[ToHost::Started { id: 7, pid: 2 }]), "the start of an unknown program"),
         (frames(&[ended(7)]), "the end of an unknown program"),
         (frames(&[ended(1), ended(1)]), "the end of an unknown program"),
         (frames(&[ToHost::Connected { channel: 1 }]), "an unknown connection"),
@@ -126,7 +126,7 @@ async fn whatever_breaks_a_rule_ends_the_link() {
 async fn whoever_waits_is_told_of_the_broken_rule() {
     let (link, mut guest) = played();
     let starting = link.begin(shell("true")).unwrap();
-    guest.write_all(&encode(&ToHost::Started { id: 1 }).unwrap()).await.unwrap();
+    guest.write_all(&encode(&ToHost::Started { id: 1, pid: 2 }).unwrap()).await.unwrap();
     let mut program = soon(starting.finish()).await.unwrap();
     guest.write_all(&encode_data(77, b"x")).await.unwrap();
     let error = soon(program.wait()).await.unwrap_err();

@@ -31,6 +31,7 @@ pub struct Finished {
 #[derive(Debug)]
 pub struct Program {
     id: u32,
+    pid: u32,
     tag: Option<String>,
     argv: Vec<OsString>,
     dir: String,
@@ -51,7 +52,7 @@ pub(super) struct Hold {
 
 impl Program {
     pub(super) fn new(
-        id: u32,
+        (id, pid): (u32, u32),
         tag: Option<String>,
         exec: &ExecPlan,
         ring: Arc<Ring>,
@@ -61,6 +62,7 @@ impl Program {
         let (ended, end) = watch::channel(None);
         let program = Self {
             id,
+            pid,
             tag,
             argv: exec.argv().to_vec(),
             dir: exec.dir().to_string(),
@@ -78,6 +80,11 @@ impl Program {
     /// How the room calls it.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// Its process as the sandbox counts, for those inside. On the host it means nothing.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// How its caller calls it.

@@ -55,6 +55,8 @@ pub struct Attached {
     pub ear: Ear,
     /// To do something to it.
     pub hand: Hand,
+    /// Its process as the room counts, if it was just started.
+    pub pid: Option<u32>,
 }
 
 /// The half of a program's connection on which it is heard.
@@ -96,8 +98,9 @@ impl Client {
     pub async fn exec(&self, exec: Exec, tag: Option<String>) -> Answered<Attached> {
         let (mut from, to) = self.ask(Request::Exec { exec, tag, stay: true }).await?;
         let answer = answer(&mut from).await?;
-        if let Answer::Started { program } = answer {
-            Ok(Attached::new(program, from, to))
+        if let Answer::Started { program, pid } = answer {
+            let attached = Attached::new(program, from, to);
+            Ok(Attached { pid: Some(pid), ..attached })
         } else {
             Err(confused(&answer))
         }
@@ -107,7 +110,7 @@ impl Client {
     pub async fn spawn(&self, exec: Exec, tag: Option<String>) -> Answered<u32> {
         let (mut from, _to) = self.ask(Request::Exec { exec, tag, stay: false }).await?;
         let answer = answer(&mut from).await?;
-        if let Answer::Started { program } = answer {
+        if let Answer::Started { program, .. } = answer {
             Ok(program)
         } else {
             Err(confused(&answer))
@@ -229,7 +232,7 @@ impl Client {
 
 impl Attached {
     fn new(program: u32, from: OwnedReadHalf, to: OwnedWriteHalf) -> Self {
-        Self { ear: Ear { program, from }, hand: Hand { to } }
+        Self { ear: Ear { program, from }, hand: Hand { to }, pid: None }
     }
 }
 

@@ -259,7 +259,8 @@ impl Journal {
             (None, _) => Err(JournalError::Unknown(text.to_owned())),
             (Some(last), others) => {
                 let all = others.iter().copied().chain([last]);
-                let candidates = all.map(|it| it.record.name.clone()).collect();
+                let mut candidates: Vec<_> = all.map(|it| it.record.name.clone()).collect();
+                candidates.sort();
                 Err(JournalError::Ambiguous { text: text.to_owned(), candidates })
             }
         }

@@ -144,6 +144,9 @@ pub(super) enum Answer {
     /// A program runs; what it says follows.
     Started {
         program: u32,
+        /// Its process, as the room counts.
+        #[serde(default)]
+        pid: u32,
     },
     /// So much of what it said is no longer there.
     Lost {
@@ -198,6 +201,9 @@ pub struct Failed {
 pub struct ProgramInfo {
     /// How the room calls it.
     pub id: u32,
+    /// Its process as the room counts, for those inside. On the host it means nothing.
+    #[serde(default)]
+    pub pid: u32,
     /// How its caller calls it.
     pub tag: Option<String>,
     /// The program and its arguments.
@@ -262,6 +268,9 @@ pub struct RoomInfo {
     pub missing: Guarantees,
     /// What was decided about it.
     pub plan: serde_json::Value,
+    /// Where its programs start if nobody says, as the room sees it.
+    #[serde(default)]
+    pub dir: Option<Word>,
     /// The shim's process.
     pub shim: u32,
 }
@@ -271,7 +280,7 @@ impl Stats {
         Self {
             wall_seconds: usage.wall.as_secs_f64(),
             cpu_seconds: usage.cpu.map(|it| it.as_secs_f64()),
-            memory: None,
+            memory: usage.memory.map(|it| it.0),
             memory_peak: usage.memory_peak.map(|it| it.0),
             memory_limit: limit,
             processes_peak: usage.processes_peak,

@@ -47,6 +47,14 @@ impl Guest {
         send_all(&self.control, &encode(message).unwrap(), &descriptors).unwrap();
     }
 
+    /// Hears that the program `id` runs.
+    fn hears_start(&mut self, id: u32) {
+        let heard = self.hears();
+        let started =
+            |it: &ToHost| matches!(it, ToHost::Started { id: it, pid: 1.. } if *it == id);
+        assert!(heard.as_ref().is_some_and(started), "{heard:?}");
+    }
+
     fn hears(&mut self) -> Option<ToHost> {
         loop {
             if let Some(message) = self.inbox.message().unwrap() {
@@ -104,13 +112,13 @@ fn is_end(message: Option<&ToHost>, of: u32, as_it_was: Status) -> bool {
 fn programs_run_and_their_ends_are_told() {
     let mut guest = Guest::start();
     let output = guest.run(1, &["sh", "-c", "echo $NAME; pwd; exit 3"], After::Stay);
-    assert_eq!(guest.hears(), Some(ToHost::Started { id: 1 }));
+    guest.hears_start(1);
     let ended = guest.hears();
     assert!(is_end(ended.as_ref(), 1, Status::Exited(3)), "{ended:?}");
     assert_eq!(said(output), "value\n/\n");
 
     guest.run(2, &["sh", "-c", "kill -9 $$"], After::Stay);
-    assert_eq!(guest.hears(), Some(ToHost::Started { id: 2 }));
+    guest.hears_start(2);
     let ended = guest.hears();
     assert!(is_end(ended.as_ref(), 2, Status::Signaled(9)), "{ended:?}");
 }
@@ -127,7 +135,7 @@ fn a_sandbox_is_furnished_before_its_walls_stand() {
     let mut guest = Guest::start();
     guest.say(&ToGuest::Furnish(order()), &[]);
     let output = guest.run(1, &["cat", file.to_str().unwrap()], After::Stay);
-    assert_eq!(guest.hears(), Some(ToHost::Started { id: 1 }));
+    guest.hears_start(1);
     assert_eq!(said(output), "[user]\n");
     // What is there stays as it is, and there is no sandbox.
     let mut guest = Guest::start();
@@ -145,8 +153,8 @@ fn signals_reach_the_program_they_are_for() {
     for output in [&mut one, &mut two] {
         output.read_exact(&mut [0; 2]).unwrap();
     }
-    assert_eq!(guest.hears(), Some(ToHost::Started { id: 1 }));
-    assert_eq!(guest.hears(), Some(ToHost::Started { id: 2 }));
+    guest.hears_start(1);
+    guest.hears_start(2);
     // Neither of these is for anybody.
     guest.say(&ToGuest::Signal { id: 9, signal: 9 }, &[]);
     guest.say(&ToGuest::Signal { id: 1, signal: 9999 }, &[]);
@@ -194,7 +202,7 @@ fn a_program_without_its_streams_is_not_started() {
 fn a_guest_ends_with_its_last_program_if_it_is_told_to() {
     let mut guest = Guest::start();
     guest.run(1, &["true"], After::End);
-    assert_eq!(guest.hears(), Some(ToHost::Started { id: 1 }));
+    guest.hears_start(1);
     let ended = guest.hears();
     assert!(is_end(ended.as_ref(), 1, Status::Exited(0)), "{ended:?}");
     assert_eq!(guest.hears(), None);

@@ -199,7 +199,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
     prop_oneof![
         Just(()).prop_map(|()| ToHost::Ready),
         (".{0,200}", any::<i32>()).prop_map(|(action, errno)| ToHost::Failed { action, errno }),
-        any::<u32>().prop_map(|id| ToHost::Started { id }),
+        any::<(u32, u32)>().prop_map(|(id, pid)| ToHost::Started { id, pid }),
         (any::<(u32, i32)>(), stage).prop_map(|((id, errno), stage)| ToHost::NotStarted {
             id,
             stage,

@@ -177,6 +177,7 @@ impl Cgroup {
     pub fn usage(&self) -> Usage {
         let mut sum = self.v2.as_ref().map(v2::Group::usage).unwrap_or_default();
         for part in self.v1.iter().map(v1::Group::usage) {
+            sum.memory = sum.memory.or(part.memory);
             sum.memory_peak = sum.memory_peak.or(part.memory_peak);
             sum.cpu_time = sum.cpu_time.or(part.cpu_time);
             sum.processes_peak = sum.processes_peak.or(part.processes_peak);

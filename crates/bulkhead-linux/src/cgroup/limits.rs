@@ -16,6 +16,8 @@ pub struct Limits {
 /// What a sandbox has used so far, and how often it met a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
+    /// Bytes of memory that it holds now.
+    pub memory: Option<u64>,
     /// The most bytes of memory it held at any time, where the kernel keeps that.
     pub memory_peak: Option<u64>,
     /// CPU time of all its processes, the dead ones included.

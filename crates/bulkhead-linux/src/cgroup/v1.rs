@@ -58,6 +58,7 @@ pub(super) struct Group {
 
 #[derive(Debug)]
 struct Gauges {
+    memory: Gauge,
     memory_peak: Gauge,
     oom: Gauge,
     processes_peak: Gauge,
@@ -84,6 +85,7 @@ impl Group {
             }
         };
         let gauges = Gauges {
+            memory: Gauge::new("memory.usage_in_bytes"),
             memory_peak: Gauge::new("memory.max_usage_in_bytes"),
             oom: Gauge::new("memory.oom_control"),
             processes_peak: Gauge::new("pids.peak"),
@@ -166,6 +168,7 @@ impl Group {
     pub(super) fn usage(&self) -> Usage {
         let mut usage = Usage::default();
         if self.has(Controller::Memory) {
+            usage.memory = self.gauges.memory.number(&self.dir);
             usage.memory_peak = self.gauges.memory_peak.number(&self.dir);
             usage.oom_kills = self.gauges.oom.keyed(&self.dir, "oom_kill").unwrap_or(0);
         }

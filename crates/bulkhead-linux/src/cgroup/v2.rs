@@ -93,6 +93,7 @@ pub(super) struct Group {
 #[derive(Debug)]
 struct Gauges {
     events: Gauge,
+    memory: Gauge,
     memory_peak: Gauge,
     memory_events: Gauge,
     processes_peak: Gauge,
@@ -118,6 +119,7 @@ impl Group {
     pub(super) fn of(tree: &Tree, dir: Dir) -> Group {
         let gauges = Gauges {
             events: Gauge::new("cgroup.events"),
+            memory: Gauge::new("memory.current"),
             memory_peak: Gauge::new("memory.peak"),
             memory_events: Gauge::new("memory.events"),
             processes_peak: Gauge::new("pids.peak"),
@@ -161,6 +163,7 @@ impl Group {
         // CPU time is counted with and without controllers.
         let mut usage = Usage { cpu_time: self.cpu_time(), ..Usage::default() };
         if self.has(Controller::Memory) {
+            usage.memory = self.gauges.memory.number(&self.dir);
             usage.memory_peak = self.gauges.memory_peak.number(&self.dir);
             usage.oom_kills =
                 self.gauges.memory_events.keyed(&self.dir, "oom_kill").unwrap_or(0);

@@ -36,6 +36,8 @@ impl Watched {
             let cpu =
                 cpu.or_else(|| keyed("cpu.stat", "usage_usec").map(Duration::from_micros));
             let memory = number("memory.max_usage_in_bytes").or_else(|| number("memory.peak"));
+            let now = number("memory.usage_in_bytes").or_else(|| number("memory.current"));
+            usage.memory = usage.memory.or(now);
             usage.cpu_time = usage.cpu_time.or(cpu);
             usage.memory_peak = usage.memory_peak.or(memory);
             usage.processes_peak = usage.processes_peak.or_else(|| number("pids.peak"));

@@ -43,6 +43,7 @@ fn usage() -> Usage {
     Usage {
         wall: Duration::from_millis(1250),
         cpu: Some(Duration::from_micros(250_500)),
+        memory: None,
         memory_peak: Some(Bytes(3 << 20)),
         processes_peak: None,
         oom_kills: 1,

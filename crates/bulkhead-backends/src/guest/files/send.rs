@@ -29,7 +29,7 @@ pub struct Sent {
     pub bytes: u64,
     /// Files, directories and links.
     pub entries: u64,
-    /// What is of a kind that is not sent: pipes, sockets, devices.
+    /// What is of a kind that is not sent (pipes, sockets, devices), or cannot be read.
     pub skipped: Vec<Vec<u8>>,
 }
 
@@ -57,7 +57,14 @@ pub async fn send(
                 record(to, &Record::Entry { path: name, facts }).await?;
             }
             Kind::Dir => {
-                for entry in std::fs::read_dir(&path)? {
+                let entries = match std::fs::read_dir(&path) {
+                    Err(_) if !name.is_empty() => {
+                        sent.skipped.push(name);
+                        continue;
+                    }
+                    entries => entries?,
+                };
+                for entry in entries {
                     let entry = entry?;
                     let slash: &[u8] = if name.is_empty() { b"" } else { b"/" };
                     let inside = [&name, slash, entry.file_name().as_bytes()].concat();
@@ -66,9 +73,13 @@ pub async fn send(
                 record(to, &Record::Entry { path: name, facts }).await?;
             }
             Kind::File => {
-                let Some(mut file) = open(&path)? else {
-                    sent.skipped.push(name);
-                    continue;
+                let mut file = match open(&path) {
+                    Ok(Some(file)) => file,
+                    Err(error) if name.is_empty() => return Err(error.into()),
+                    Ok(None) | Err(_) => {
+                        sent.skipped.push(name);
+                        continue;
+                    }
                 };
                 record(to, &Record::Entry { path: name, facts }).await?;
                 let mut chunk = vec![0; CHUNK];

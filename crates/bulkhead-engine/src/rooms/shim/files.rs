@@ -80,6 +80,10 @@ impl Client {
 
     /// The stream to the guest of the room.
     async fn link(&self) -> Result<Link, RunError> {
+        // A room that was frozen goes on for whoever wants it: a frozen guest answers nobody.
+        if *self.held.paused.borrow() {
+            self.held.resume().await?;
+        }
         let sandbox = self.held.room.sandbox().await?;
         let link = sandbox.guest().cloned();
         link.ok_or_else(|| RunError::Room {

@@ -92,7 +92,8 @@ impl Client {
             Request::Exec { exec, tag, stay } => {
                 let program = self.exec(exec, tag).await?;
                 let tail = program.attach(From::Start);
-                self.answer(Answer::Started { program: program.id() }).await?;
+                let (id, pid) = (program.id(), program.pid());
+                self.answer(Answer::Started { program: id, pid }).await?;
                 if stay { self.accompany(&program, tail).await } else { Ok(()) }
             }
             Request::Attach { program, from_start, follow } => {
@@ -275,6 +276,7 @@ impl Client {
             upheld: room.upheld().clone(),
             missing: room.missing().clone(),
             plan: serde_json::to_value(room.plan()).map_err(io::Error::other)?,
+            dir: Some(Word(room.plan().start().as_path().into())),
             shim: std::process::id(),
         })
     }
@@ -339,6 +341,7 @@ fn info(program: &Program) -> ProgramInfo {
     let finished = program.finished();
     ProgramInfo {
         id: program.id(),
+        pid: program.pid(),
         tag: program.tag().map(str::to_owned),
         argv: program.argv().iter().cloned().map(Word).collect(),
         dir: program.dir().to_owned(),

@@ -110,6 +110,7 @@ fn a_fresh_cgroup_has_used_nothing() {
     everywhere("fresh", |ground| {
         let usage = ground.create("a").usage();
         let none = Usage {
+            memory: usage.memory.map(|_| 0),
             memory_peak: usage.memory_peak.map(|_| 0),
             cpu_time: Some(Duration::ZERO),
             processes_peak: usage.processes_peak.map(|_| 0),

@@ -148,7 +148,9 @@ async fn connect(call: &Call) -> Result<Response, RpcError> {
     let Connect { process } = first(&call.body)?;
     let program = find(call, &process).await?;
     let attached = call.tenant.client.attach(program.id, From::Now).await;
-    Ok(follow(call, attached.map_err(|error| broken(&error))?, program.terminal))
+    let attached = attached.map_err(|error| broken(&error))?;
+    let attached = Attached { pid: Some(program.pid), ..attached };
+    Ok(follow(call, attached, program.terminal))
 }
 
 /// Passes on what a program says, for as long as the client listens. The program does not mind.
@@ -158,8 +160,9 @@ fn follow(call: &Call, attached: Attached, terminal: bool) -> Response {
     let binding = call.wire.as_ref().map(|it| call.tenant.bind(it.clone()));
     let every = ping(&call.headers);
     tokio::spawn(async move {
-        let Attached { mut ear, hand } = attached;
-        let told = tell(&stream, &mut ear, terminal, every).await;
+        let Attached { mut ear, hand, pid } = attached;
+        let pid = pid.unwrap_or_default();
+        let told = tell(&stream, &mut ear, pid, terminal, every).await;
         drop(hand);
         drop(binding);
         if let Ok(error) = told {
@@ -173,10 +176,11 @@ fn follow(call: &Call, attached: Attached, terminal: bool) -> Response {
 async fn tell(
     stream: &Stream,
     ear: &mut Ear,
+    pid: u32,
     terminal: bool,
     every: std::time::Duration,
 ) -> Result<Option<RpcError>, Gone> {
-    stream.send(&event("start", &json!({ "pid": ear.program }))).await?;
+    stream.send(&event("start", &json!({ "pid": pid }))).await?;
     let mut tick = tokio::time::interval(every);
     tick.tick().await;
     loop {
@@ -268,7 +272,7 @@ struct Selector {
 async fn find(call: &Call, wanted: &Selector) -> Result<ProgramInfo, RpcError> {
     let programs = call.tenant.client.programs().await.map_err(|error| broken(&error))?;
     let found = programs.into_iter().rev().find(|it| match (&wanted.pid, &wanted.tag) {
-        (Some(pid), _) => it.id == *pid,
+        (Some(pid), _) => it.pid == *pid,
         (None, Some(tag)) => it.tag.as_ref() == Some(tag),
         (None, None) => false,
     });
@@ -289,7 +293,7 @@ async fn running(call: &Call, wanted: &Selector) -> Result<ProgramInfo, RpcError
     if program.running {
         return Ok(program);
     }
-    Err(RpcError::new(Code::NotFound, format!("process {} has ended", program.id)))
+    Err(RpcError::new(Code::NotFound, format!("process {} has ended", program.pid)))
 }
 
 async fn list(call: &Call) -> Result<Value, RpcError> {
@@ -302,7 +306,7 @@ async fn list(call: &Call) -> Result<Value, RpcError> {
             let cmd = words.next().unwrap_or_default();
             let args: Vec<String> = words.collect();
             let config = json!({ "cmd": cmd, "args": args, "envs": {}, "cwd": it.dir });
-            json!({ "config": config, "pid": it.id, "tag": it.tag })
+            json!({ "config": config, "pid": it.pid, "tag": it.tag })
         })
         .collect();
     Ok(json!({ "processes": shown }))

@@ -57,7 +57,7 @@ async fn converse(
     console: Console,
     printer: &Printer,
 ) -> Result<Joined, Failure> {
-    let Attached { mut ear, mut hand } = attached;
+    let Attached { mut ear, mut hand, .. } = attached;
     let program = ear.program;
     let Console { stdin, mut stdout, mut stderr, mut control, .. } = console;
     let feed = async {

@@ -83,16 +83,18 @@ pub(crate) fn stats(
 
 fn table(rooms: &[(String, Stats)]) -> String {
     let mut text = format!(
-        "{:24}  {:>10}  {:>12}  {:>12}  PROGRAMS\n",
-        "NAME", "CPU", "MEMORY PEAK", "LIMIT"
+        "{:24}  {:>10}  {:>12}  {:>12}  {:>12}  PROGRAMS\n",
+        "NAME", "CPU", "MEMORY", "PEAK", "LIMIT"
     );
     let size =
         |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), |it| Bytes(it).to_string());
     for (name, stats) in rooms {
         let cpu = stats.cpu_seconds.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}s"));
+        let now = size(stats.memory);
         let (peak, limit) = (size(stats.memory_peak), size(stats.memory_limit));
         let programs = stats.programs;
-        let line = format!("{name:24}  {cpu:>10}  {peak:>12}  {limit:>12}  {programs}\n");
+        let line =
+            format!("{name:24}  {cpu:>10}  {now:>12}  {peak:>12}  {limit:>12}  {programs}\n");
         text.push_str(&line);
     }
     text
