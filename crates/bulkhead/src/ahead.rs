@@ -43,7 +43,7 @@ impl Ahead {
 fn wants_sandbox(mut words: impl Iterator<Item = OsString>) -> bool {
     words.next().is_some_and(|verb| verb == "run")
         && !words.take_while(|word| word != "--").any(|word| {
-            ["-h", "--help", "--dry-run", "--no-sandbox"].iter().any(|it| word == *it)
+            ["-h", "--help", "--dry-run", "--no-sandbox", "--keep"].iter().any(|it| word == *it)
         })
 }
 

@@ -15,8 +15,8 @@ use self::policy::PolicyVerb;
 use self::{
     image::ImageVerb,
     rooms::{
-        AttachArgs, CreateArgs, ExecArgs, LogsArgs, LsArgs, OneArgs, PruneArgs, RmArgs,
-        RoomsArgs, StatsArgs, StopArgs,
+        AttachArgs, CpArgs, CreateArgs, ExecArgs, LogsArgs, LsArgs, OneArgs, PortArgs,
+        PruneArgs, RmArgs, RoomsArgs, StatsArgs, StopArgs,
     },
     run::{PlanArgs, RunArgs},
     serve::{KeyVerb, ServeArgs},
@@ -85,6 +85,10 @@ pub(crate) enum Verb {
     Create(Box<CreateArgs>),
     /// Run a program in a room
     Exec(Box<ExecArgs>),
+    /// Copy files and directories into a room or out of it
+    Cp(CpArgs),
+    /// Publish a port of a room on 127.0.0.1, until this is interrupted
+    Port(PortArgs),
     /// List the rooms
     #[command(visible_alias = "ps")]
     Ls(LsArgs),
@@ -160,6 +164,8 @@ impl Verb {
             | Self::Completion(_)
             | Self::Version(_)
             | Self::Ls(_)
+            | Self::Cp(_)
+            | Self::Port(_)
             | Self::Inspect(_)
             | Self::Logs(_)
             | Self::Stats(_)
@@ -201,6 +207,8 @@ impl Verb {
             | Self::Explain(_)
             | Self::Completion(_)
             | Self::Exec(_)
+            | Self::Cp(_)
+            | Self::Port(_)
             | Self::Logs(_)
             | Self::Attach(_)
             | Self::Pause(_)

@@ -65,6 +65,8 @@ fn perform(
         Verb::Plan(args) => commands::plan::run(&args, environment, printer),
         Verb::Create(args) => rooms::create::run(&args, environment, printer),
         Verb::Exec(args) => rooms::exec::run(&args, &environment, printer),
+        Verb::Cp(args) => rooms::cp::run(&args, &environment, printer),
+        Verb::Port(args) => rooms::port::run(&args, &environment, printer),
         Verb::Ls(args) => rooms::list::run(&args, &environment, printer),
         Verb::Inspect(args) => rooms::show::inspect(&args, &environment, printer),
         Verb::Logs(args) => rooms::attach::logs(&args, &environment, printer),

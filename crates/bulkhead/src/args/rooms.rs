@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use bulkhead_spec::Span;
+use bulkhead_spec::{Bytes, Span};
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::run::{Ask, ConsoleArgs, EnvArgs};
@@ -68,11 +68,53 @@ pub(crate) struct ExecArgs {
     /// How long the program may run
     #[arg(long, value_name = "TIME")]
     pub(crate) timeout: Option<Span>,
+    /// Call the program TAG, to find it by in `logs` and `attach`
+    #[arg(long, value_name = "TAG")]
+    pub(crate) tag: Option<String>,
     /// Name or id of the room, or the beginning of one
     pub(crate) room: String,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+/// `cp`
+#[derive(Debug, ClapArgs)]
+#[command(
+    override_usage = "bulkhead cp [FLAGS] ROOM:PATH PATH|-\n       bulkhead cp [FLAGS] PATH|- ROOM:PATH"
+)]
+pub(crate) struct CpArgs {
+    /// Stop when more than SIZE has come out of the room
+    #[arg(long, value_name = "SIZE", default_value = "64g")]
+    pub(crate) max_size: Bytes,
+    /// Stop when more than COUNT files and directories have come out of the room
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    pub(crate) max_files: u64,
+    /// What to copy: ROOM:PATH, or a path of the host, or `-` for stdin
+    #[arg(value_name = "FROM")]
+    pub(crate) from: OsString,
+    /// Where to: ROOM:PATH, or a path of the host, or `-` for stdout
+    #[arg(value_name = "TO")]
+    pub(crate) to: OsString,
+}
+
+/// `port`
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PortArgs {
+    /// Name or id of the room, or the beginning of one
+    pub(crate) room: String,
+    /// The port inside, and the one on 127.0.0.1; any free one if that is 0, the same if not said
+    #[arg(value_name = "PORT[:HOSTPORT]", value_parser = port_pair)]
+    pub(crate) port: PortPair,
+}
+
+/// A port inside and the one outside that leads to it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortPair {
+    /// In the room.
+    pub(crate) inside: u16,
+    /// On the host; any free one if 0.
+    pub(crate) outside: u16,
 }
 
 /// `ls`
@@ -192,4 +234,17 @@ fn label(text: &str) -> Result<(String, String), String> {
         );
     }
     Ok((key.to_owned(), value.to_owned()))
+}
+
+/// `PORT[:HOSTPORT]`
+fn port_pair(text: &str) -> Result<PortPair, String> {
+    let (inside, outside) = text.split_once(':').unwrap_or((text, text));
+    let number = |it: &str| it.parse::<u16>().ok();
+    match (number(inside), number(outside)) {
+        (Some(inside @ 1..), Some(outside)) => Ok(PortPair { inside, outside }),
+        (Some(0) | None, _) | (_, None) => {
+            Err("a port is a number from 1 to 65535, with `:HOSTPORT` after it or not"
+                .to_owned())
+        }
+    }
 }

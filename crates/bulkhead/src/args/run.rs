@@ -26,6 +26,15 @@ pub(crate) struct RunArgs {
     /// What is written about the run.
     #[command(flatten)]
     pub(crate) record: RecordArgs,
+    /// Make a room of the run that stays; again with the same --name, join its program or start it
+    /// again in the room
+    #[arg(
+        long,
+        requires = "name",
+        conflicts_with_all = ["report", "events", "dry_run"],
+        help_heading = "Other"
+    )]
+    pub(crate) keep: bool,
     /// Show what would be enforced and run nothing, as `bulkhead plan` does
     #[arg(long, help_heading = "Other")]
     pub(crate) dry_run: bool,

@@ -1,11 +1,14 @@
 //! The verbs about rooms: sandboxes that stay.
 
 pub(crate) mod attach;
+pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod end;
 pub(crate) mod exec;
 mod join;
+pub(crate) mod keep;
 pub(crate) mod list;
+pub(crate) mod port;
 pub(crate) mod shim;
 pub(crate) mod show;
 

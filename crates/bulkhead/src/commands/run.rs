@@ -10,7 +10,7 @@ use crate::{
     ahead::{self, Ahead},
     args::run::RunArgs,
     codes::Code,
-    commands::{egress, endings, image, plan},
+    commands::{egress, endings, image, plan, rooms},
     config::{Choice, Environment},
     console::{self, Listener, RawMode, watch},
     engine,
@@ -39,6 +39,9 @@ pub(crate) fn run(
         return plan::show(&args.ask, args.json.into(), environment, printer);
     }
     printer.talk = Talk::from(&args.ask.talk);
+    if let (true, Some(name)) = (args.keep, &args.ask.name) {
+        return rooms::keep::run(&args.ask, name, environment, printer);
+    }
     let report = args.record.report.as_deref().map(Report::open).transpose()?;
     let ended = perform(args, environment, ahead, printer);
     match (&ended, report) {

@@ -4,10 +4,13 @@ use crate::host::Host;
 
 #[test]
 fn every_verb_has_its_help() {
-    let verbs: [&[&str]; 20] = [
+    let verbs: [&[&str]; 23] = [
         &["--help"],
         &["run", "--help"],
         &["plan", "--help"],
+        &["exec", "--help"],
+        &["cp", "--help"],
+        &["port", "--help"],
         &["doctor", "--help"],
         &["config", "--help"],
         &["config", "show", "--help"],

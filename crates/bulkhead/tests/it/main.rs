@@ -25,6 +25,8 @@ mod image;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod rooms;
+#[cfg(test)]
 mod run;
 #[cfg(test)]
 mod session;

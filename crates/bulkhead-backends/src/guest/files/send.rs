@@ -82,17 +82,7 @@ pub async fn send(
                     }
                 };
                 record(to, &Record::Entry { path: name, facts }).await?;
-                let mut chunk = vec![0; CHUNK];
-                loop {
-                    let count = file.read(&mut chunk)?;
-                    if count == 0 {
-                        break;
-                    }
-                    let bytes = chunk.get(..count).unwrap_or_default();
-                    to.write_all(&encode_data(0, bytes)).await?;
-                    sent.bytes += u64::try_from(count).unwrap_or_default();
-                    progress(&sent);
-                }
+                pour(&mut file, to, &mut sent, &mut progress).await?;
                 record(to, &Record::FileEnd).await?;
             }
         }
@@ -102,6 +92,26 @@ pub async fn send(
     record(to, &Record::End).await?;
     to.flush().await?;
     Ok(sent)
+}
+
+/// Writes the bytes of `file`.
+async fn pour(
+    file: &mut File,
+    to: &mut (impl AsyncWrite + Unpin),
+    sent: &mut Sent,
+    progress: &mut impl FnMut(&Sent),
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let count = file.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let bytes = chunk.get(..count).unwrap_or_default();
+        to.write_all(&encode_data(0, bytes)).await?;
+        sent.bytes += u64::try_from(count).unwrap_or_default();
+        progress(sent);
+    }
 }
 
 async fn record(to: &mut (impl AsyncWrite + Unpin), record: &Record) -> io::Result<()> {

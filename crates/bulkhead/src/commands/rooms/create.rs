@@ -26,22 +26,12 @@ pub(crate) fn run(
     printer.talk = Talk::from(&args.ask.talk);
     let journal = journal(&environment, printer)?;
     let mut wish = Wish::of(&args.ask, Caller::default(), environment)?;
-    wish.warnings.iter().for_each(|it| printer.warning(it));
-    wish.details.iter().for_each(|it| printer.detail(it));
-    let id = fresh_id()?;
-    let name = args.ask.name.clone().unwrap_or_else(|| id.clone());
-    let mut record = Record::new(id.clone(), name.clone(), wish.spec, wish.policy);
+    let mut record = recorded(&wish, args.ask.name.clone(), printer)?;
     record.labels = args.life.labels.iter().cloned().collect();
     record.lifetime = lifetime(&args.life);
-    wish.choice.name().clone_into(&mut record.backend);
-    record.runtime = wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned());
-    check_text(&record)?;
-    if wish.choice == Choice::None {
-        printer.alarm("no walls: programs in this room run with all of your rights");
-    }
     let runtime = engine::runtime()?;
-    let launched = runtime.block_on(launch(Path::new("/proc/self/exe"), &record));
-    launched.map_err(|error| of_launch(&error))?;
+    runtime.block_on(make(&record))?;
+    let Record { id, name, .. } = record;
     let client = Client::new(journal.socket(&id));
     let mut program = None;
     if !args.ask.program.is_empty() {
@@ -57,6 +47,32 @@ pub(crate) fn run(
     };
     printer.payload(&text)?;
     Ok(0)
+}
+
+/// What is written down of the room that is wished for; told is what its user should know.
+pub(super) fn recorded(
+    wish: &Wish,
+    name: Option<String>,
+    printer: &Printer,
+) -> Result<Record, Failure> {
+    wish.warnings.iter().for_each(|it| printer.warning(it));
+    wish.details.iter().for_each(|it| printer.detail(it));
+    let id = fresh_id()?;
+    let name = name.unwrap_or_else(|| id.clone());
+    let mut record = Record::new(id, name, wish.spec.clone(), wish.policy.clone());
+    wish.choice.name().clone_into(&mut record.backend);
+    record.runtime = wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned());
+    check_text(&record)?;
+    if wish.choice == Choice::None {
+        printer.alarm("no walls: programs in this room run with all of your rights");
+    }
+    Ok(record)
+}
+
+/// Makes the room, in the hands of a shim.
+pub(super) async fn make(record: &Record) -> Result<(), Failure> {
+    let launched = launch(Path::new("/proc/self/exe"), record).await;
+    launched.map_err(|error| of_launch(&error))
 }
 
 fn lifetime(args: &LifeArgs) -> Lifetime {

@@ -32,11 +32,15 @@ pub(crate) fn run(
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
         if args.detach {
-            let program = client.spawn(exec, None).await.map_err(|error| of_client(&error))?;
+            let program = client
+                .spawn(exec, args.tag.clone())
+                .await
+                .map_err(|error| of_client(&error))?;
             printer.payload(&format!("{program}\n"))?;
             return Ok(0);
         }
-        let attached = client.exec(exec, None).await.map_err(|error| of_client(&error))?;
+        let attached =
+            client.exec(exec, args.tag.clone()).await.map_err(|error| of_client(&error))?;
         let joined = join(&client, attached, caller, printer).await?;
         tell(joined, printer)
     });
