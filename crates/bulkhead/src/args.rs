@@ -186,7 +186,7 @@ impl Verb {
             Self::Image(verb) => verb.format(),
             Self::Config(ConfigVerb::Show(args)) => args.json.into(),
             Self::Config(ConfigVerb::Path(args)) => args.json.into(),
-            Self::Run(args) => args.json.into(),
+            Self::Run(args) => args.dry.json.into(),
             Self::Plan(args) => args.json.into(),
             Self::Create(args) => args.json.into(),
             Self::Ls(args) => args.form.json.into(),

@@ -138,10 +138,7 @@ impl Asked<'_> {
         }
         let root = self.root()?;
         let mut mounts = self.shares()?;
-        if let Some(workspace) = &mut self.workspace {
-            workspace.env_files = self.config.layer.env_files.unwrap_or_default();
-            workspace.unprotected.clone_from(&self.ask.workspace.unprotect);
-        }
+        self.spare();
         let mut tmpfs = self.ask.files.tmpfs.clone();
         if walls == Walls::Up {
             self.check_workspace()?;
@@ -193,6 +190,14 @@ impl Asked<'_> {
             warnings,
             details,
         })
+    }
+
+    /// What of the workspace needs no protection.
+    fn spare(&mut self) {
+        if let Some(workspace) = &mut self.workspace {
+            workspace.env_files = self.config.layer.env_files.unwrap_or_default();
+            workspace.unprotected.clone_from(&self.ask.workspace.unprotect);
+        }
     }
 
     /// What is asked of the gateway, where there is one.

@@ -35,11 +35,20 @@ pub(crate) struct RunArgs {
         help_heading = "Other"
     )]
     pub(crate) keep: bool,
+    /// Whether anything runs at all.
+    #[command(flatten)]
+    pub(crate) dry: DryArgs,
+}
+
+/// Whether anything runs at all
+#[derive(Debug, ClapArgs)]
+#[command(next_help_heading = "Other")]
+pub(crate) struct DryArgs {
     /// Show what would be enforced and run nothing, as `bulkhead plan` does
-    #[arg(long, help_heading = "Other")]
+    #[arg(long)]
     pub(crate) dry_run: bool,
     /// With --dry-run: write JSON
-    #[arg(long, requires = "dry_run", help_heading = "Other")]
+    #[arg(long, requires = "dry_run")]
     pub(crate) json: bool,
 }
 

@@ -71,16 +71,15 @@ fn configured(
 }
 
 fn list(args: &ListArgs, environment: Environment, printer: &Printer) -> Result<u8, Failure> {
-    let (allow, deny) = match &args.sandbox {
-        Some(name) => live::rules(name, &environment)?,
-        None => {
-            let holds = configured(&args.from, &NetArgs::default(), environment)?;
-            if !args.json && matches!(holds.network, Network::None | Network::Open) {
-                let network = if holds.network == Network::None { "none" } else { "open" };
-                printer.note(&format!("the network is `{network}`: no rules are asked"));
-            }
-            (holds.rules.allowed().to_vec(), holds.rules.denied().to_vec())
+    let (allow, deny) = if let Some(name) = &args.sandbox {
+        live::rules(name, &environment)?
+    } else {
+        let holds = configured(&args.from, &NetArgs::default(), environment)?;
+        if !args.json && matches!(holds.network, Network::None | Network::Open) {
+            let network = if holds.network == Network::None { "none" } else { "open" };
+            printer.note(&format!("the network is `{network}`: no rules are asked"));
         }
+        (holds.rules.allowed().to_vec(), holds.rules.denied().to_vec())
     };
     if args.json {
         printer.payload(&format!("{:#}\n", json!({ "allow": allow, "deny": deny })))?;

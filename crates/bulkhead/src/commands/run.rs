@@ -35,8 +35,8 @@ pub(crate) fn run(
     ahead: Option<Ahead>,
     printer: &mut Printer,
 ) -> Result<u8, Failure> {
-    if args.dry_run {
-        return plan::show(&args.ask, args.json.into(), environment, printer);
+    if args.dry.dry_run {
+        return plan::show(&args.ask, args.dry.json.into(), environment, printer);
     }
     printer.talk = Talk::from(&args.ask.talk);
     if let (true, Some(name)) = (args.keep, &args.ask.name) {

@@ -101,9 +101,11 @@ pub(super) fn ask(
     if name.contains('/') {
         return Err(absent(name, &dir));
     }
-    way_out::ask(&socket_of(&dir, name), question).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => absent(name, &dir),
-        _ => Failure::new(Code::System, "could not ask the sandbox").because(error),
+    way_out::ask(&socket_of(&dir, name), question).map_err(|error| {
+        if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) {
+            return absent(name, &dir);
+        }
+        Failure::new(Code::System, "could not ask the sandbox").because(error)
     })
 }
 

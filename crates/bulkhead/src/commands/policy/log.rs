@@ -45,7 +45,8 @@ pub(super) fn init(
     let of_run = |it: &Value| it["sandbox"] == args.from.as_str() && it["egress"] == "allowed";
     let mut ports: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for event in egress_events(environment)?.into_iter().filter(of_run) {
-        let (host, port) = (event["host"].as_str(), event["port"].as_u64());
+        let host = event.get("host").and_then(Value::as_str);
+        let port = event.get("port").and_then(Value::as_u64);
         if let (Some(host), Some(port)) = (host, port) {
             ports.entry(host.to_owned()).or_default().push(port);
         }
@@ -65,7 +66,8 @@ pub(super) fn init(
         rules.extend(ports.iter().filter(|it| !web(it)).map(|port| format!("{host}:{port}")));
     }
     rules.dedup();
-    let listed: String = rules.iter().map(|it| format!("    {it:?},\n")).collect();
+    let listed: Vec<String> = rules.iter().map(|it| format!("    {it:?},\n")).collect();
+    let listed = listed.concat();
     let text = format!(
         "# What `{}` has reached; what is not here is refused.\nnetwork = \"proxy\"\n\n[egress]\nallow = [\n{listed}]\n",
         escape(&args.from)

@@ -81,7 +81,7 @@ fn about(path: &[u8], error: &ClientError) -> Failure {
     let causes = std::iter::once(failure.what).chain(failure.causes);
     causes.fold(
         Failure { hints: failure.hints, ..Failure::new(failure.code, what) },
-        |it, cause| it.because(cause),
+        Failure::because,
     )
 }
 

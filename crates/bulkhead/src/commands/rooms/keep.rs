@@ -37,13 +37,12 @@ pub(crate) fn run(
     let wish = Wish::of(ask, caller, environment)?;
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
-        let client = match living(&journal, name)? {
-            Some(client) => client,
-            None => {
-                let record = recorded(&wish, Some(name.to_owned()), printer)?;
-                make(&record).await?;
-                Client::new(journal.socket(&record.id))
-            }
+        let client = if let Some(client) = living(&journal, name)? {
+            client
+        } else {
+            let record = recorded(&wish, Some(name.to_owned()), printer)?;
+            make(&record).await?;
+            Client::new(journal.socket(&record.id))
         };
         let attached = start_or_join(&client, wish.exec, &mut caller, printer).await?;
         let joined = join(&client, attached, caller, printer).await?;

@@ -66,7 +66,7 @@ async fn serve(listener: TcpListener, client: &Client, port: u16, printer: &Prin
         loop {
             match listener.accept().await {
                 Ok((stream, _)) => {
-                    drop(tokio::spawn(join(stream, client.clone(), port, printer.clone())))
+                    drop(tokio::spawn(join(stream, client.clone(), port, printer.clone())));
                 }
                 // Out of descriptors; some will come back.
                 Err(_) => tokio::time::sleep(std::time::Duration::from_millis(50)).await,
