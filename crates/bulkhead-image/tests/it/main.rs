@@ -5,4 +5,6 @@ mod devcontainer;
 #[cfg(test)]
 mod project;
 #[cfg(test)]
+mod pulling;
+#[cfg(test)]
 mod review;

@@ -23,6 +23,8 @@ mod host;
 #[cfg(test)]
 mod image;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod rooms;
