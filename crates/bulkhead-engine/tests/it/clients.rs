@@ -55,23 +55,15 @@ impl World {
         fs::create_dir(dir.join("files")).unwrap();
         fs::write(dir.join("files/hello"), "hello\n").unwrap();
         let names = HOSTS.map(|it| format!("DNS:{it}")).join(",");
-        done(command("openssl", dir).args([
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            "/CN=world",
-            "-keyout",
-            "key.pem",
-            "-out",
-            "ca.pem",
-            "-addext",
-            &format!("subjectAltName={names}"),
-        ]));
+        let certify = format!(
+            "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority \
+               -keyout ca.key -out ca.pem && \
+             openssl req -newkey rsa:2048 -nodes -subj /CN=world -keyout key.pem -out request.pem && \
+             printf 'subjectAltName={names}\nbasicConstraints=CA:FALSE\n' > extensions && \
+             openssl x509 -req -in request.pem -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+               -extfile extensions -out world.pem"
+        );
+        done(command("sh", dir).args(["-c", &certify]));
         done(command("sh", dir).args([
             "-c",
             "git init -q repo && cd repo && git -c user.name=a -c user.email=a@example.com \
@@ -83,7 +75,7 @@ impl World {
         server
             .arg(script)
             .arg(dir.join("files"))
-            .arg(dir.join("ca.pem"))
+            .arg(dir.join("world.pem"))
             .arg(dir.join("key.pem"));
         let mut server = server.spawn().unwrap();
         let mut line = String::new();
