@@ -65,7 +65,10 @@ mod tests {
 
     #[test]
     fn a_whole_that_is_known_is_a_bar_and_one_that_is_not_a_count() {
-        assert_eq!(line(Some(4 << 30), 1, 2 << 30), "[############............] 2g of 4g");
-        assert_eq!(line(None, 12, 3 << 20), "12 files and directories, 3m");
+        assert_eq!(
+            line(Some(4 << 30), 1, 2 << 30),
+            "[############............] 2 GiB of 4 GiB"
+        );
+        assert_eq!(line(None, 12, 3 << 20), "12 files and directories, 3 MiB");
     }
 }
