@@ -117,7 +117,7 @@ if [ "$(id -u)" -eq 0 ]; then
     say "attacks on Docker with runc and gVisor"
     cargo test --locked -p bulkhead-backends --test conformance -- docker </dev/null 2>&1 | tee -a "$log" || failed=1
     say "images, in a real daemon"
-    cargo test --locked -p bulkhead --test it -- --ignored image::build </dev/null 2>&1 | tee -a "$log" || failed=1
+    cargo test --locked -p bulkhead --test it -- --ignored image::build image::first_use </dev/null 2>&1 | tee -a "$log" || failed=1
 fi
 
 # All runners together.

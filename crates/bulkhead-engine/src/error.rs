@@ -70,6 +70,8 @@ pub enum ErrorKind {
     NotFound,
     /// The program cannot be run.
     NotExecutable,
+    /// The directory to start in is not there.
+    NoDir,
     /// The file is not there.
     NoFile,
     /// Something is there already.
@@ -94,6 +96,7 @@ impl RunError {
             Self::Unplaced { .. } => ErrorKind::Unavailable,
             Self::Backend(BackendError::NotFound { .. }) => ErrorKind::NotFound,
             Self::Backend(BackendError::NotExecutable { .. }) => ErrorKind::NotExecutable,
+            Self::Backend(BackendError::Dir { .. }) => ErrorKind::NoDir,
             Self::Gone | Self::File(FileError::Gone(_)) => ErrorKind::Gone,
             Self::File(error) => file_kind(error),
             Self::Backend(_) | Self::WayOut(_) | Self::Ledger { .. } => ErrorKind::Internal,
@@ -125,6 +128,7 @@ impl RunError {
             ErrorKind::Denied
             | ErrorKind::Unavailable
             | ErrorKind::Gone
+            | ErrorKind::NoDir
             | ErrorKind::NoFile
             | ErrorKind::Exists
             | ErrorKind::NotAFile

@@ -33,6 +33,8 @@ pub struct Base {
     pub policy: Policy,
     /// Who builds it.
     pub backend: String,
+    /// What a container daemon starts it with.
+    pub runtime: Option<String>,
     /// Bulkhead itself, to be started as a shim.
     pub program: PathBuf,
 }
@@ -153,9 +155,10 @@ impl House {
     }
 
     fn record(&self, id: &str, wanted: &Wanted) -> Result<Record, LaunchError> {
-        let Base { spec, policy, backend, .. } = self.base.clone();
+        let Base { spec, policy, backend, runtime, .. } = self.base.clone();
         let mut record = Record::new(id.to_owned(), id.to_owned(), spec, policy);
         record.backend = backend;
+        record.runtime = runtime;
         record.lifetime = lifetime(&wanted.facts, wanted.timeout);
         let facts = serde_json::to_string(&wanted.facts);
         let facts = facts.map_err(|error| LaunchError::System(io::Error::other(error)))?;

@@ -9,7 +9,10 @@ pub(crate) mod serve;
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand};
+use clap::{
+    Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
+    parser::ValueSource,
+};
 
 use self::policy::PolicyVerb;
 use self::{
@@ -55,7 +58,15 @@ impl Args {
             }
             return Ok(Self { verb: Verb::Run(Box::new(args)) });
         }
-        let args = Self::try_parse()?;
+        let matches = Self::command_line().try_get_matches()?;
+        if let Some(error) = foreign(&matches) {
+            return Err(error);
+        }
+        let mut args = Self::from_arg_matches(&matches)?;
+        if let Verb::Serve(serve) = &mut args.verb {
+            // A room belongs to whoever makes it over the door, not to where the server began.
+            serve.ask.workspace.no_workspace = true;
+        }
         if let Verb::Plan(plan) = &args.verb
             && plan.ask.names_nothing()
         {
@@ -66,6 +77,58 @@ impl Args {
         }
         Ok(args)
     }
+}
+
+/// Flags of a room that mean nothing to a verb which has no program, no terminal or no directory of
+/// its own: they are not shown, and refused.
+const FOREIGN: [(&str, &[&str]); 2] = [
+    ("create", &["interactive", "tty"]),
+    (
+        "serve",
+        &[
+            "interactive",
+            "tty",
+            "name",
+            "program",
+            "entrypoint",
+            "workdir",
+            "kill_after",
+            "show_env_files",
+            "workspace",
+            "no_workspace",
+            "read_only",
+            "unprotect",
+        ],
+    ),
+];
+
+impl Args {
+    /// The command line, each verb with the flags that it really has.
+    pub(crate) fn command_line() -> clap::Command {
+        FOREIGN.into_iter().fold(Self::command(), |all, (verb, flags)| {
+            all.mut_subcommand(verb, |verb| {
+                verb.mut_args(|arg| {
+                    let foreign = flags.contains(&arg.get_id().as_str());
+                    if foreign { arg.hide(true) } else { arg }
+                })
+            })
+        })
+    }
+}
+
+/// What was said to a verb that has no such flag.
+fn foreign(matches: &clap::ArgMatches) -> Option<clap::Error> {
+    FOREIGN.into_iter().find_map(|(verb, flags)| {
+        let said = matches.subcommand_matches(verb)?;
+        let by_hand = |it: &&&str| said.value_source(it) == Some(ValueSource::CommandLine);
+        let flag = flags.iter().find(by_hand)?;
+        let shown = match *flag {
+            "program" => "a program".to_owned(),
+            flag => format!("--{}", flag.replace('_', "-")),
+        };
+        let text = format!("`bulkhead {verb}` does not take {shown}");
+        Some(Args::command_line().error(clap::error::ErrorKind::UnknownArgument, text))
+    })
 }
 
 /// A room may be empty; a run is about a program.

@@ -22,9 +22,7 @@ use tokio::net::{
 use super::{
     frame::{CHUNK, Frame, Lane, read, say, send},
     journal::Lifetime,
-    protocol::{
-        Answer, Failed, Meanwhile, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION,
-    },
+    protocol::{Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION},
 };
 use crate::room::{From, Which};
 
@@ -275,24 +273,10 @@ impl Hand {
         Ok(())
     }
 
-    /// Ends what it reads.
+    /// Ends what it reads. Signals and sizes go by [`Client::signal`] and [`Client::resize`], on
+    /// connections of their own, so that input which nobody reads does not hold them up.
     pub async fn close_input(&mut self) -> io::Result<()> {
-        say(&mut self.to, &Meanwhile::CloseInput).await
-    }
-
-    /// Passes a signal on to it.
-    pub async fn signal(&mut self, signal: Signal) -> io::Result<()> {
-        say(&mut self.to, &Meanwhile::Signal { signal: signal.as_raw() }).await
-    }
-
-    /// Ends it, now.
-    pub async fn kill(&mut self) -> io::Result<()> {
-        say(&mut self.to, &Meanwhile::Kill).await
-    }
-
-    /// Tells its terminal a new size.
-    pub async fn resize(&mut self, terminal: Terminal) -> io::Result<()> {
-        say(&mut self.to, &Meanwhile::Resize { terminal }).await
+        send(&mut self.to, Lane::In, &[]).await
     }
 }
 

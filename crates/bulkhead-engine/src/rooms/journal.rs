@@ -97,8 +97,6 @@ pub enum Why {
     Expired,
     /// Nobody had used it for as long as it was told to wait.
     Idle,
-    /// It could not be built.
-    Failed(String),
     /// Its shim, or its first process, went away without a word.
     Lost,
 }

@@ -125,16 +125,6 @@ pub(super) enum FileRequest {
     },
 }
 
-/// What a client says while a program runs on its connection, besides what the program reads.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "do", rename_all = "snake_case")]
-pub(super) enum Meanwhile {
-    CloseInput,
-    Signal { signal: i32 },
-    Kill,
-    Resize { terminal: Terminal },
-}
-
 /// What a shim answers.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]

@@ -13,6 +13,7 @@ pub(crate) mod shim;
 pub(crate) mod show;
 
 use bulkhead_engine::rooms::{Client, ClientError, Journal, JournalError, Life, Listed, Why};
+use bulkhead_policy::Policy;
 use bulkhead_spec::escape;
 
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     config::{ConfigError, Environment, Paths, Who},
     failure::Failure,
     printer::Printer,
+    wish::Wish,
 };
 
 /// The rooms of this user. What cannot be read is moved aside first, and told.
@@ -39,6 +41,14 @@ fn journal_in(paths: &Paths) -> Result<Journal, Failure> {
         return Err(ConfigError::Homeless.into());
     };
     Ok(Journal::new(state, runtime))
+}
+
+/// The rules of a room. How long a program may run by default is meant for runs that nobody watches;
+/// a room has a life of its own, and a server in it may live as long.
+pub(crate) fn policy(wish: &Wish) -> Policy {
+    let mut policy = wish.policy.clone();
+    policy.defaults.timeout = None;
+    policy
 }
 
 /// The room called `text`, which must live.
@@ -62,7 +72,6 @@ fn reason(why: &Why) -> String {
         Why::Stopped => "it was stopped".to_owned(),
         Why::Expired => "its time was over".to_owned(),
         Why::Idle => "nobody had used it".to_owned(),
-        Why::Failed(why) => format!("it could not be built: {}", escape(why)),
         Why::Lost => "its shim went away without a word".to_owned(),
     }
 }
@@ -93,6 +102,7 @@ fn of_client(error: &ClientError) -> Failure {
             let code = match failed.kind.as_str() {
                 "not_found" => Code::NotFound,
                 "not_executable" => Code::NotExecutable,
+                "no_dir" => Code::WorkDir,
                 "denied" => Code::Denied,
                 _ => Code::Room,
             };

@@ -12,7 +12,7 @@ use tokio::{
 use crate::{
     args::serve::{DoorArgs, ServeArgs},
     codes::Code,
-    commands::key,
+    commands::{key, rooms},
     config::{ConfigError, Environment},
     failure::Failure,
     printer::{Printer, Talk},
@@ -68,16 +68,15 @@ fn base(wish: &Wish) -> Result<Base, Failure> {
         Failure::new(Code::System, "could not find Bulkhead itself").because(error)
     };
     let mut spec = wish.spec.clone();
-    // A room belongs to whoever makes it over the door, not to the directory that we started in.
-    spec.workspace = None;
     let home = HOME.parse();
     spec.home = Some(home.map_err(|error| failed(io::Error::other(error)))?);
     let own = [("HOME", HOME), ("USER", "user"), ("LOGNAME", "user")];
     spec.env.extend(own.map(|(name, it)| (name.into(), it.into())));
     Ok(Base {
         spec,
-        policy: wish.policy.clone(),
+        policy: rooms::policy(wish),
         backend: wish.choice.name().to_owned(),
+        runtime: wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned()),
         program: std::env::current_exe().map_err(failed)?,
     })
 }

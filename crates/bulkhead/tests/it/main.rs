@@ -31,6 +31,8 @@ mod rooms;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod serve;
+#[cfg(test)]
 mod session;
 #[cfg(test)]
 mod signals;

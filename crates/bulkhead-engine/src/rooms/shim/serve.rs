@@ -20,9 +20,7 @@ use super::{
     super::{
         frame::{Frame, Lane, read, say, send},
         journal::Why,
-        protocol::{
-            Answer, Failed, Meanwhile, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION,
-        },
+        protocol::{Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION},
     },
     Ending, Held,
 };
@@ -201,16 +199,16 @@ impl Client {
             }
             Ok::<(), Trouble>(())
         };
-        let obeyed = async {
+        let fed = async {
             while let Some(frame) = read(from).await? {
-                obey(program, frame).await?;
+                feed(program, frame).await?;
             }
             // A client that says no more may still listen.
             std::future::pending::<Result<(), Trouble>>().await
         };
         tokio::select! {
             done = passed_on => done?,
-            broken = obeyed => broken?,
+            broken = fed => broken?,
         }
         let ended = ended(program.wait().await);
         self.answer(ended).await
@@ -299,21 +297,15 @@ async fn pass(to: &mut OwnedWriteHalf, piece: Piece) -> io::Result<()> {
     }
 }
 
-async fn obey(program: &Program, frame: Frame) -> Result<(), Trouble> {
-    match &frame {
-        Frame::Bytes(Lane::In, bytes) => {
-            // One that has closed its input, or ended, reads nothing; that is its business.
-            program.write(bytes).await.unwrap_or_default();
+/// Passes on what a client gives a program to read; an empty frame is the end of it.
+async fn feed(program: &Program, frame: Frame) -> io::Result<()> {
+    match frame {
+        Frame::Bytes(Lane::In, bytes) if bytes.is_empty() => program.close_stdin().await,
+        // One that has closed its input, or ended, reads nothing; that is its business.
+        Frame::Bytes(Lane::In, bytes) => program.write(&bytes).await.unwrap_or_default(),
+        Frame::Bytes(Lane::Out | Lane::Err, _) | Frame::Message(_) => {
+            return Err(io::Error::other("not something to read"));
         }
-        Frame::Bytes(Lane::Out | Lane::Err, _) => {
-            return Err(io::Error::other("output from a client").into());
-        }
-        Frame::Message(_) => match frame.message()? {
-            Meanwhile::CloseInput => program.close_stdin().await,
-            Meanwhile::Signal { signal } => program.signal(named(signal)?),
-            Meanwhile::Kill => program.kill(),
-            Meanwhile::Resize { terminal } => program.resize(terminal),
-        },
     }
     Ok(())
 }
@@ -366,6 +358,7 @@ fn failed(error: &RunError) -> Answer {
         ErrorKind::NotFound => "not_found",
         ErrorKind::NotExecutable => "not_executable",
         ErrorKind::Gone => "gone",
+        ErrorKind::NoDir => "no_dir",
         ErrorKind::NoFile => "no_file",
         ErrorKind::Exists => "exists",
         ErrorKind::NotAFile => "not_a_file",

@@ -122,13 +122,11 @@ fn not_started(error: &ClientError, cwd: Option<&str>) -> RpcError {
         ClientError::Gone(_) => RpcError::new(Code::Unavailable, "the sandbox is gone"),
         ClientError::Confused(_) => RpcError::new(Code::Internal, error.to_string()),
         ClientError::Failed(failed) => {
-            let missing =
-                failed.message.contains("directory") || failed.message.contains("start in");
-            if let (Some(cwd), true) = (cwd, missing) {
-                let message = format!("cwd '{cwd}' does not exist");
-                return RpcError::new(Code::InvalidArgument, message);
-            }
             let code = match failed.kind.as_str() {
+                "no_dir" => {
+                    let message = format!("cwd '{}' does not exist", cwd.unwrap_or_default());
+                    return RpcError::new(Code::InvalidArgument, message);
+                }
                 "not_found" => Code::NotFound,
                 "denied" | "not_executable" => Code::InvalidArgument,
                 _ => Code::Internal,

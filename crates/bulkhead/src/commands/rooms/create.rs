@@ -59,7 +59,7 @@ pub(super) fn recorded(
     wish.details.iter().for_each(|it| printer.detail(it));
     let id = fresh_id()?;
     let name = name.unwrap_or_else(|| id.clone());
-    let mut record = Record::new(id, name, wish.spec.clone(), wish.policy.clone());
+    let mut record = Record::new(id, name, wish.spec.clone(), super::policy(wish));
     wish.choice.name().clone_into(&mut record.backend);
     record.runtime = wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned());
     check_text(&record)?;
