@@ -4,6 +4,7 @@
 //! `BULKHEAD_TEST_DOCKER` names one that runs already, for those who start many tests in processes
 //! of their own. Else it is started here and ends with this process, however that ends.
 
+mod cgroup;
 mod rootfs;
 
 use std::{
@@ -22,6 +23,8 @@ use tempfile::TempDir;
 pub(crate) const IMAGE: &str = "bulkhead/agent:latest";
 
 const PATIENCE: Duration = Duration::from_mins(1);
+/// Where its containers are counted.
+const CGROUP: &str = "tests-of-dockerd";
 
 /// A daemon that answers and has the image.
 pub(crate) struct Dockerd {
@@ -118,6 +121,7 @@ impl Drop for Dockerd {
         if let Some((dir, child)) = &mut self.own {
             stop(child);
             end_leftovers(dir.path());
+            cgroup::forget(CGROUP);
         }
     }
 }
@@ -148,8 +152,7 @@ fn launch(dir: &Path) -> Result<Child, Reason> {
         .args(["--host", &format!("unix://{}", at("socket")), "--pidfile", &at("pid")])
         .args(["--data-root", &at("data"), "--exec-root", &at("exec")])
         .args(["--bridge", "none", "--iptables=false", "--ip6tables=false"])
-        // Not a name that a native backend, which sweeps, could take for its own.
-        .args(["--ip-forward=false", "--cgroup-parent", "/tests-of-dockerd"])
+        .args(["--ip-forward=false", "--cgroup-parent", &format!("/{CGROUP}")])
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(stderr);

@@ -100,7 +100,7 @@ async fn a_program_is_looked_for_along_its_own_path() {
 async fn a_missing_directory_is_named() {
     let house = House::new();
     let ask = sh("pwd").within(Path::new("/no/such/dir"));
-    let expected = (ErrorKind::Internal, 125, "cannot start in `/no/such/dir`".to_owned());
+    let expected = (ErrorKind::NoDir, 125, "cannot start in `/no/such/dir`".to_owned());
     assert_eq!(refusal(&house, ask).await, expected);
 }
 

@@ -77,6 +77,9 @@ impl Dir {
         }
         // Between the open and the lock it may have been removed, and made anew by another.
         let locked = rustix::fs::fstat(&fd)?;
+        if !is_ours(&locked) {
+            return Ok(Claim::Absent);
+        }
         match rustix::fs::lstat(path) {
             Ok(now) if (now.st_dev, now.st_ino) == (locked.st_dev, locked.st_ino) => {
                 Ok(Claim::Won(Dir { path: path.to_owned(), fd }))
@@ -138,6 +141,13 @@ impl Dir {
     pub(super) fn remove(&self) -> Result<(), Errno> {
         remove_tree(&self.path)
     }
+}
+
+/// Whether we made a directory: nobody else makes cgroups that only their maker may look into. The
+/// name alone proves nothing, and what is in a stranger's must not be ended.
+fn is_ours(dir: &rustix::fs::Stat) -> bool {
+    let private = Mode::from_raw_mode(dir.st_mode) == Mode::RWXU;
+    private && dir.st_uid == rustix::process::geteuid().as_raw()
 }
 
 /// Where the sandboxes of one tree have their directories.
@@ -232,7 +242,7 @@ pub(super) fn find_below(path: &Path, name: &OsStr) -> Option<PathBuf> {
     all.iter().find_map(|it| find_below(&path.join(it), name))
 }
 
-fn remove_tree(path: &Path) -> Result<(), Errno> {
+pub(super) fn remove_tree(path: &Path) -> Result<(), Errno> {
     match rustix::fs::unlinkat(CWD, path, rustix::fs::AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => return Ok(()),
         // Processes or cgroups are in it.

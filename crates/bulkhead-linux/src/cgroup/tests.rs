@@ -108,8 +108,7 @@ fn population(cgroups: &Cgroups, id: &str) -> Vec<usize> {
 
 /// Removes a cgroup that a test has made by hand, with those below it.
 fn remove(cgroup: &Path) {
-    let dir::Claim::Won(dir) = dir::Dir::claim(cgroup).unwrap() else { panic!("{cgroup:?}") };
-    dir.remove().unwrap();
+    dir::remove_tree(cgroup).unwrap();
 }
 
 fn eventually(what: &str, is_so: impl FnMut() -> bool) {

@@ -1,5 +1,8 @@
 //! A Docker daemon of the test's own.
 
+#[path = "../../../bulkhead-backends/tests/daemon/cgroup.rs"]
+mod cgroup;
+
 use std::{
     fs::{self, File},
     path::PathBuf,
@@ -18,6 +21,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct Dockerd {
     dir: tempfile::TempDir,
     daemon: Child,
+    cgroup: String,
 }
 
 impl Dockerd {
@@ -27,12 +31,18 @@ impl Dockerd {
         let dir = tempfile::Builder::new().prefix("bh").tempdir_in("/tmp").unwrap();
         let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
         let log = File::create(dir.path().join("log")).unwrap();
-        let cgroup = format!("/bulkhead-test-{}", std::process::id());
+        let cgroup = format!("tests-of-images-{}", std::process::id());
         let daemon = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", "--", "dockerd"])
             .args(["--host", &format!("unix://{}", at("sock")), "--data-root", &at("data")])
             .args(["--exec-root", &at("exec"), "--pidfile", &at("pid")])
-            .args(["--cgroup-parent", &cgroup, "--bridge", "none", "--ip-forward=false"])
+            .args([
+                "--cgroup-parent",
+                &format!("/{cgroup}"),
+                "--bridge",
+                "none",
+                "--ip-forward=false",
+            ])
             .args(["--iptables=false", "--ip6tables=false"])
             .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .stdin(Stdio::null())
@@ -40,7 +50,7 @@ impl Dockerd {
             .stderr(log)
             .spawn()
             .expect("dockerd is installed by test.sh");
-        let mut dockerd = Self { dir, daemon };
+        let mut dockerd = Self { dir, daemon, cgroup };
         within(PATIENCE, || {
             let log = fs::read_to_string(dockerd.dir.path().join("log")).unwrap();
             assert!(dockerd.daemon.try_wait().unwrap().is_none(), "dockerd ended:\n{log}");
@@ -106,6 +116,7 @@ impl Drop for Dockerd {
         let pid = i32::try_from(self.daemon.id()).ok().and_then(Pid::from_raw);
         kill_process(pid.unwrap(), Signal::TERM).unwrap();
         self.daemon.wait().unwrap();
+        cgroup::forget(&self.cgroup);
     }
 }
 

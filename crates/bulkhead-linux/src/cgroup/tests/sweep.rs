@@ -5,6 +5,11 @@ use std::thread;
 
 use super::*;
 
+/// A directory such as a dead supervisor leaves.
+fn abandoned(path: &Path) {
+    rustix::fs::mkdir(path, rustix::fs::Mode::RWXU).unwrap();
+}
+
 #[test]
 fn only_the_cgroup_of_a_supervisor_that_was_killed_is_swept() {
     let ground = Ground::named("sweep");
@@ -29,11 +34,26 @@ fn only_the_cgroup_of_a_supervisor_that_was_killed_is_swept() {
 }
 
 #[test]
+fn a_directory_of_our_name_that_we_did_not_make_is_left_alone() {
+    everywhere("stranger", |ground| {
+        drop(ground.create("first"));
+        for slots in all_slots(&ground.cgroups) {
+            fs::create_dir(slots.path("theirs")).unwrap();
+        }
+        assert_eq!(ground.cgroups.sweep(), Vec::<String>::new());
+        for slots in all_slots(&ground.cgroups) {
+            fs::remove_dir(slots.path("theirs")).unwrap();
+        }
+    });
+}
+
+#[test]
 fn cgroups_inside_a_dead_one_are_swept_with_it() {
     everywhere("nested", |ground| {
         // A first one makes whatever parents there have to be.
         drop(ground.create("first"));
         for slots in all_slots(&ground.cgroups) {
+            abandoned(&slots.path("dead"));
             fs::create_dir_all(slots.path("dead").join("a/b")).unwrap();
             fs::create_dir(slots.path("dead").join("c")).unwrap();
         }
@@ -53,14 +73,14 @@ fn what_died_in_another_cgroup_than_ours_is_swept() {
             let dead = tree.slots.path("dead");
             if number == 0 {
                 fs::create_dir(&other).unwrap();
-                fs::create_dir(other.join(dead.file_name().unwrap())).unwrap();
+                abandoned(&other.join(dead.file_name().unwrap()));
                 others.push(other);
             } else {
-                fs::create_dir(dead).unwrap();
+                abandoned(&dead);
             }
         }
         if let Some(tree) = &ground.cgroups.v2 {
-            fs::create_dir(tree.slots.path("dead")).unwrap();
+            abandoned(&tree.slots.path("dead"));
         }
         assert_eq!(ground.cgroups.sweep(), ["dead"]);
         assert_eq!(left_of(&ground.cgroups, "dead"), Vec::<PathBuf>::new());
@@ -102,7 +122,9 @@ fn what_died_in_another_scope_of_ours_is_swept() {
     });
     let alive = scopes[1].create("alive", &Limits::default()).unwrap();
     for scope in &scopes[1..] {
-        fs::create_dir_all(all_slots(scope)[0].path("dead")).unwrap();
+        let dead = all_slots(scope)[0].path("dead");
+        fs::create_dir_all(dead.parent().unwrap()).unwrap();
+        abandoned(&dead);
     }
     assert_eq!(scopes[0].sweep(), ["dead"]);
     assert_eq!(left_of(&scopes[1], "dead"), Vec::<PathBuf>::new());
@@ -122,7 +144,7 @@ fn a_directory_that_was_made_anew_in_the_meantime_is_not_taken() {
     let path = path.unwrap_or_else(|| ground.cgroups.v2.as_ref().unwrap().slots.path("a"));
     drop(ground.create("first"));
     // A sweeper has opened it, another one removes it, and its creator makes it again.
-    fs::create_dir(&path).unwrap();
+    abandoned(&path);
     let opened = fs::File::open(&path).unwrap();
     fs::remove_dir(&path).unwrap();
     let anew = dir::Dir::create(&path).unwrap();
