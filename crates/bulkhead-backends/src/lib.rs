@@ -23,6 +23,7 @@ use bulkhead_spec::{Ending, Guarantees, ImageFacts, ImageRef, Terminal, Usage};
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use bulkhead_linux::crash;
 pub use doors::Doors;
 pub use error::BackendError;
 pub use finding::{Finding, State};

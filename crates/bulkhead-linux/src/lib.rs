@@ -10,6 +10,7 @@
 pub mod birth;
 pub mod cgroup;
 mod clone;
+pub mod crash;
 pub mod datagrams;
 pub mod doors;
 pub mod identity;

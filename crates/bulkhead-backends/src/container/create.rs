@@ -2,7 +2,7 @@
 
 use std::{io, path::Path, time::Duration};
 
-use bulkhead_linux::cgroup::Watched;
+use bulkhead_linux::{cgroup::Watched, crash};
 use bulkhead_policy::Plan;
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::time::timeout;
@@ -45,7 +45,9 @@ impl Container {
         let names = names::of(self, plan, &image).await?;
         let (made, found) = self.prepare(id, plan, (image, names))?;
         let body = lower::lower(plan, &found)?;
+        crash::point();
         let container = self.daemon.create(made.name(), &body).await?;
+        crash::point();
         let attached = self.daemon.attach(&container).await?;
         let link = Link::over_stream(attached.output, attached.input);
         if let Some(order) = lower::furnish(plan, &found) {
@@ -53,6 +55,7 @@ impl Container {
         }
         link.raise(lower::walls(plan, &found));
         self.daemon.start(&container).await?;
+        crash::point();
         let (ready, first) = tokio::join!(timeout(BIRTH, link.ready()), self.first(&container));
         match ready {
             Ok(Ok(())) => {}

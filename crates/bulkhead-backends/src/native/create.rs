@@ -2,7 +2,10 @@
 
 use std::{io, sync::PoisonError};
 
-use bulkhead_linux::cgroup::{Cgroup, Feature, Limits};
+use bulkhead_linux::{
+    cgroup::{Cgroup, Feature, Limits},
+    crash,
+};
 use bulkhead_policy::Plan;
 
 use super::{
@@ -33,14 +36,17 @@ pub(super) fn create(
     let embryo = native.embryo(id, Shape::of(plan))?;
     let Embryo { birth, control, cgroup, owner, id: _, shape: _ } = embryo;
     let cgroup = native.limited(cgroup, id, plan)?;
+    crash::point();
     let image = native.hold(plan)?;
     let mut survey = survey(plan, image.as_ref())?;
     let (stand_ins, needless) =
         StandIns::put(&native.state, id, &survey.protections, Material::Socket)
             .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
+    crash::point();
     let (newborn, doors) = birth.finish(plan, &survey, cgroup.as_ref())?;
 
+    crash::point();
     let walls = lower::walls(plan, &survey, &owner.identity);
     let link = Link::over_socket(control).map_err(built("watch the stream to the guest"))?;
     let held = Held { cgroup, stand_ins, owner, doors, image };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use bulkhead_image::InUse;
-use bulkhead_linux::{birth::Newborn, cgroup::Cgroup, walls::Walls};
+use bulkhead_linux::{birth::Newborn, cgroup::Cgroup, crash, walls::Walls};
 use bulkhead_policy::ExecPlan;
 use bulkhead_spec::{Bytes, Limits, Usage};
 use rustix::io::Errno;
@@ -208,6 +208,7 @@ impl Sandbox for NativeSandbox {
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         self.shared.kill().await?;
+        crash::point();
         let Self { shared, ready: _, stand_ins, owner, doors, image } = *self;
         drop((shared, stand_ins, owner, doors, image));
         Ok(())

@@ -202,10 +202,9 @@ impl Client {
         if !matches!(answer, Answer::Done) {
             return Err(confused(&answer));
         }
-        // The socket goes when all else has gone.
-        while self.socket.exists() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        // The shim hangs up when all else has gone, and also when it dies on the way, which ends
+        // the room as well.
+        while let Ok(Some(_)) = read(&mut from).await {}
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use bulkhead_backends::crash;
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Span, Spec, escape};
 use rustix::fs::{FlockOperation, flock};
@@ -22,6 +23,8 @@ const VERSION: u32 = 1;
 const RECORD: &str = "room.json";
 const END: &str = "end.json";
 const LOCK: &str = "lock";
+/// Where records go that this program cannot read.
+const UNREADABLE: &str = "unreadable";
 
 /// The rooms of one user, as a directory.
 #[derive(Clone, Debug)]
@@ -188,10 +191,13 @@ impl Journal {
         }
         let dir = self.state.join(&record.id);
         DirBuilder::new().mode(0o700).create(&dir).map_err(failed)?;
+        crash::point();
         let lock = lock_file(&dir).map_err(failed)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|errno| failed(errno.into()))?;
+        crash::point();
         write_whole(&dir, RECORD, record).map_err(failed)?;
+        crash::point();
         File::open(&self.state).and_then(|it| it.sync_all()).map_err(failed)?;
         drop(turn);
         Ok(Claim { dir, socket: self.socket(&record.id), _lock: lock })
@@ -268,15 +274,15 @@ impl Journal {
     pub fn forget(&self, id: &str) -> Result<(), JournalError> {
         let failed = |source| JournalError::System { action: "forget a room", source };
         remove_if_there(&self.socket(id)).map_err(failed)?;
-        match fs::remove_dir_all(self.state.join(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        crash::point();
+        remove_tree_if_there(&self.state.join(id)).map_err(failed)
     }
 
-    /// Gives a tombstone to every room whose shim is dead, and says which they were.
+    /// Gives a tombstone to every room whose shim is dead, and says which they were. Of those that
+    /// died before they had a record, nothing was made and nothing remains.
     pub fn bury(&self) -> Result<Vec<Record>, JournalError> {
         let failed = |source| JournalError::System { action: "bury a room", source };
+        self.forget_unborn().map_err(failed)?;
         let mut buried = Vec::new();
         for listed in self.list()? {
             let dir = self.state.join(&listed.record.id);
@@ -285,6 +291,7 @@ impl Journal {
             }
             let lost = End { at: now(), why: Why::Lost };
             write_whole(&dir, END, &lost).map_err(failed)?;
+            crash::point();
             remove_if_there(&self.socket(&listed.record.id)).map_err(failed)?;
             buried.push(listed.record);
         }
@@ -300,17 +307,42 @@ impl Journal {
         for entry in entries {
             let entry = entry.map_err(failed)?;
             let (path, name) = (entry.path(), entry.file_name());
-            if name == "unreadable" || !entry.file_type().is_ok_and(|it| it.is_dir()) {
+            if name == UNREADABLE || !entry.file_type().is_ok_and(|it| it.is_dir()) {
                 continue;
             }
             let Err(why) = look(&path) else { continue };
-            let aside = self.state.join("unreadable");
+            let aside = self.state.join(UNREADABLE);
             private_dir(&aside).map_err(failed)?;
             let to = aside.join(format!("{}-{}", now(), name.display()));
             fs::rename(&path, &to).map_err(failed)?;
             moved.push(JournalError::Unreadable { moved: to, why });
         }
         Ok(moved)
+    }
+
+    /// Removes directories in which no record was written. Nobody is about to write one while the
+    /// turn is ours; where it is not, there is a next time.
+    fn forget_unborn(&self) -> io::Result<()> {
+        let Ok(entries) = fs::read_dir(&self.state) else { return Ok(()) };
+        let unborn = |dir: &PathBuf| {
+            dir.is_dir()
+                && dir.file_name() != Some(UNREADABLE.as_ref())
+                && !dir.join(RECORD).exists()
+        };
+        let dirs = entries.filter_map(Result::ok).map(|it| it.path());
+        let unborn: Vec<_> = dirs.filter(unborn).collect();
+        if unborn.is_empty() {
+            return Ok(());
+        }
+        let turn = lock_file(&self.state)?;
+        if flock(&turn, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Ok(());
+        }
+        // Some may have got their record since.
+        for dir in unborn.into_iter().filter(|it| !it.join(RECORD).exists()) {
+            remove_tree_if_there(&dir)?;
+        }
+        Ok(())
     }
 
     fn turn(&self) -> io::Result<File> {
@@ -334,6 +366,7 @@ impl Claim {
     /// Writes down how the room ended.
     pub fn end(&self, why: Why) -> io::Result<()> {
         remove_if_there(&self.socket)?;
+        crash::point();
         write_whole(&self.dir, END, &End { at: now(), why })
     }
 
@@ -420,12 +453,21 @@ fn write_whole<T: Serialize>(dir: &Path, name: &str, what: &T) -> io::Result<()>
         OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(&serde_json::to_vec(what)?)?;
     file.sync_all()?;
+    crash::point();
     fs::rename(&fresh, dir.join(name))?;
     File::open(dir)?.sync_all()
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
+    unless_absent(fs::remove_file(path))
+}
+
+fn remove_tree_if_there(path: &Path) -> io::Result<()> {
+    unless_absent(fs::remove_dir_all(path))
+}
+
+fn unless_absent(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use bulkhead_backends::{Freezer, Sandbox};
+use bulkhead_backends::{Freezer, Sandbox, crash};
 use bulkhead_spec::Span;
 use rustix::net::sockopt::socket_peercred;
 use tokio::{
@@ -83,6 +83,7 @@ pub async fn hold(
             return Ok(());
         }
     };
+    crash::point();
     let listener = match listen(claim.socket()) {
         Ok(listener) => listener,
         Err(error) => {
@@ -93,10 +94,15 @@ pub async fn hold(
         }
     };
     let held = Arc::new(Held::new(record, room));
+    crash::point();
     ready(Ready::Yes);
-    let ending = held.live(&listener).await;
+    let mut clients = JoinSet::new();
+    let ending = held.live(&listener, &mut clients).await;
     drop(listener);
-    held.finish(&claim, ending).await
+    // Whoever asked for the end stays connected, and so knows when it has come.
+    let finished = held.finish(&claim, ending).await;
+    drop(clients);
+    finished
 }
 
 /// A socket whose path may be longer than an address can be: reached through its directory.
@@ -130,8 +136,11 @@ impl Held {
     }
 
     /// Serves until the room is to end.
-    async fn live(self: &Arc<Self>, listener: &UnixListener) -> Ending {
-        let mut clients = JoinSet::new();
+    async fn live(
+        self: &Arc<Self>,
+        listener: &UnixListener,
+        clients: &mut JoinSet<()>,
+    ) -> Ending {
         let mut over = self.over.subscribe();
         let clock = self.clock();
         tokio::pin!(clock);
@@ -208,7 +217,9 @@ impl Held {
 
     /// Freezes the room.
     pub(super) async fn pause(&self) -> Result<(), RunError> {
+        crash::point();
         freezer(&*self.room.sandbox().await?)?.freeze().await?;
+        crash::point();
         self.paused.send_replace(true);
         Ok(())
     }
@@ -242,7 +253,9 @@ impl Held {
             self.resume().await.map_err(io::Error::other)?;
         }
         self.ask_to_stop(ending.grace).await;
+        crash::point();
         let destroyed = self.room.destroy().await;
+        crash::point();
         if let Err(error) = &destroyed {
             tracing::warn!(error = describe(error), "the room is not gone entirely");
         }

@@ -176,6 +176,28 @@ async fn a_shim_that_was_killed_leaves_a_room_that_is_lost_and_can_be_forgotten(
 }
 
 #[test]
+fn a_room_that_died_before_it_had_a_record_leaves_nothing() {
+    let house = House::new();
+    let journal = journal(&house);
+    let rooms = house.path().join("state/rooms");
+    for (room, file) in
+        [("bare", None), ("locked", Some("lock")), ("cut", Some("room.json.new"))]
+    {
+        std::fs::create_dir_all(rooms.join(room)).unwrap();
+        if let Some(file) = file {
+            std::fs::write(rooms.join(room).join(file), "").unwrap();
+        }
+    }
+    std::fs::create_dir_all(rooms.join("unreadable/1-kept")).unwrap();
+    assert!(journal.bury().unwrap().is_empty());
+    let mut left: Vec<_> =
+        std::fs::read_dir(&rooms).unwrap().map(|it| it.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["lock", "unreadable"]);
+    assert!(rooms.join("unreadable/1-kept").exists());
+}
+
+#[test]
 fn a_record_that_cannot_be_read_is_moved_aside_and_never_deleted() {
     let house = House::new();
     let journal = journal(&house);

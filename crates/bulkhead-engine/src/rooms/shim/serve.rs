@@ -168,7 +168,8 @@ impl Client {
                     Ending { why: Why::Stopped, grace: Duration::from_millis(grace_ms) };
                 self.answer(Answer::Done).await?;
                 self.held.over.send_replace(Some(ending));
-                Ok(())
+                // Until the shim ends, and with it the connection.
+                std::future::pending().await
             }
             Request::Exec { .. }
             | Request::Attach { .. }
