@@ -80,6 +80,7 @@ install_packages() {
 
 install_packages </dev/null
 scripts/install-sdks.sh </dev/null
+scripts/install-agents.sh </dev/null
 if [ "$quick" = yes ]; then scripts/toolchain.sh rustfmt; else scripts/toolchain.sh rustfmt clippy; fi
 
 log=$(mktemp)
@@ -112,6 +113,8 @@ else
     say "cargo test"
     cargo test --workspace --locked --no-fail-fast -- --skip docker-run </dev/null 2>&1 | tee "$log" || failed=1
 fi
+say "agents, against models of our own"
+cargo test --locked -p bulkhead --test it -- --ignored agents::claude </dev/null 2>&1 | tee -a "$log" || failed=1
 # They start daemons of their own, which takes root.
 if [ "$(id -u)" -eq 0 ]; then
     say "attacks on Docker with runc and gVisor"

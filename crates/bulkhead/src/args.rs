@@ -7,7 +7,7 @@ pub(crate) mod rooms;
 pub(crate) mod run;
 pub(crate) mod serve;
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use clap::{
     Args as ClapArgs, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
@@ -50,9 +50,10 @@ impl Args {
     /// `run` is read without the other verbs: to describe all their flags takes longer than to
     /// read those that are there, and its start is what people wait for.
     pub(crate) fn read() -> Result<Self, clap::Error> {
-        let words = || std::env::args_os().skip(1);
-        if words().next().is_some_and(|verb| verb == "run") {
-            let RunAlone { args } = RunAlone::try_parse_from(words())?;
+        let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+        if words.first().is_some_and(|verb| verb == "run") {
+            let RunAlone { mut args } = RunAlone::try_parse_from(&words)?;
+            args.ask.typed_in(&words);
             if args.ask.names_nothing() {
                 return Err(without_program(RunAlone::command()));
             }
@@ -66,6 +67,12 @@ impl Args {
         if let Verb::Serve(serve) = &mut args.verb {
             // A room belongs to whoever makes it over the door, not to where the server began.
             serve.ask.workspace.no_workspace = true;
+        }
+        if let Verb::Create(create) = &mut args.verb {
+            create.ask.typed_in(&words);
+        }
+        if let Verb::Plan(plan) = &mut args.verb {
+            plan.ask.typed_in(&words);
         }
         if let Verb::Plan(plan) = &args.verb
             && plan.ask.names_nothing()

@@ -1,5 +1,6 @@
 //! The command: the only place where arguments, environment and configuration files are read.
 
+mod agents;
 mod ahead;
 mod args;
 mod codes;

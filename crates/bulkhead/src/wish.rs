@@ -6,6 +6,7 @@
 mod env;
 mod env_file;
 mod flags;
+mod guard;
 mod shares;
 mod workspace;
 
@@ -18,12 +19,13 @@ use std::{
 use bulkhead_linux::paths::real;
 use bulkhead_policy::Policy;
 use bulkhead_spec::{
-    Access, Egress, Entry, Exec, GuestPath, HostPath, ImageRef, Limits, Mount, Network, Root,
-    Spec, Stdin, Syscalls, Terminal, Walls, Workspace, escape_bytes,
+    Egress, Entry, Exec, GuestPath, HostPath, ImageRef, Limits, Mount, Network, Root, Spec,
+    Stdin, Syscalls, Terminal, Walls, Workspace, escape_bytes,
 };
 
 pub(crate) use self::env::named as variables;
 use crate::{
+    agents::Agent,
     args::{net::NetArgs, run::Ask},
     codes::Code,
     commands::image::ProjectImage,
@@ -60,6 +62,8 @@ pub(crate) struct Wish {
     pub(crate) environment: Environment,
     /// Where each value came from.
     pub(crate) layer: Layer,
+    /// The agent that was asked for by its name.
+    pub(crate) agent: Option<Agent>,
     /// Who is told what takes long.
     pub(crate) tell: Tell,
     /// What the caller should know before the program runs.
@@ -105,8 +109,13 @@ impl Wish {
         let sources = Sources::of(project, &environment);
         let mut config = Config::load(environment, &sources)?;
         config.check_trust()?;
-        config.layer = flags::layer(ask)?.over(std::mem::take(&mut config.layer));
-        let asked = Asked { ask, caller, workspace, config, found };
+        let agent = Agent::of(ask, &config.paths)?;
+        let mut below = std::mem::take(&mut config.layer);
+        if let Some(agent) = &agent {
+            below = below.over(agent.layer(&config.environment)?);
+        }
+        config.layer = flags::layer(ask)?.over(below);
+        let asked = Asked { ask, caller, workspace, config, found, agent };
         asked.understood()
     }
 }
@@ -119,6 +128,8 @@ struct Asked<'a> {
     config: Config,
     /// The project's image, where nobody named another root.
     found: Option<ProjectImage>,
+    /// The agent that was asked for by its name.
+    agent: Option<Agent>,
 }
 
 fn walls(choice: Choice) -> Walls {
@@ -139,21 +150,17 @@ impl Asked<'_> {
         let root = self.root()?;
         let mut mounts = self.shares()?;
         self.spare();
-        let mut tmpfs = self.ask.files.tmpfs.clone();
-        if walls == Walls::Up {
-            self.check_workspace()?;
-            self.check_precious(&mounts)?;
-            tmpfs.extend(self.sockets(&mounts)?);
-        }
+        let tmpfs = self.empty(walls, &mounts)?;
         let home = self.home(&root, &mounts);
         let toolchains = self.toolchains(walls, &root, &mounts);
         let env = env::build(&self, walls, (&root, home.as_ref()), &toolchains)?;
-        let own: Vec<Mount> =
-            toolchains.mounts.into_iter().filter(|it| self.may_share(it)).collect();
         let details = toolchains.hidden.iter().map(|dir| {
             format!("`{}` is on the PATH and not shared; --mount shares it", shown(dir))
         });
         let details = details.collect();
+        let state = self.state(walls, home.as_ref())?;
+        let own = toolchains.mounts.into_iter().chain(state);
+        let own: Vec<Mount> = own.filter(|it| self.may_share(it)).collect();
         mounts.splice(0..0, own);
         let exec = self.exec(&root)?;
         let policy = self.config.policy(self.defaults());
@@ -177,6 +184,7 @@ impl Asked<'_> {
         let Config { environment, paths, layer, mut warnings, .. } = self.config;
         warnings.extend(env.warnings);
         warnings.extend(openness(spec.network, walls));
+        warnings.extend(self.agent.iter().flat_map(|it| it.warnings(&environment, network)));
         let tell = Printer::new(&environment).talking((&self.ask.talk).into()).teller();
         Ok(Wish {
             spec,
@@ -186,10 +194,19 @@ impl Asked<'_> {
             paths,
             environment,
             layer,
+            agent: self.agent,
             tell,
             warnings,
             details,
         })
+    }
+
+    /// What the agent keeps from run to run. Without walls it keeps that where it always does.
+    fn state(&self, walls: Walls, home: Option<&GuestPath>) -> Result<Vec<Mount>, Failure> {
+        let (Walls::Up, Some(agent)) = (walls, &self.agent) else { return Ok(Vec::new()) };
+        let home = home.map_or(Path::new(env::HOME), GuestPath::as_path);
+        let project = self.workspace.as_ref().map(|it| it.dir.as_path());
+        agent.mounts(&self.config.paths, &self.config.environment, (home, project))
     }
 
     /// What of the workspace needs no protection.
@@ -238,81 +255,6 @@ impl Asked<'_> {
             workspace: self.workspace.as_ref().map(|it| it.dir.as_path().to_owned()),
         };
         self.config.layer.mounts.iter().map(|it| place.resolve(&it.value)).collect()
-    }
-
-    /// Refuses to share a whole home because somebody happened to be there.
-    fn check_workspace(&self) -> Result<(), Failure> {
-        let named = self.ask.workspace.workspace.is_some();
-        let home = self.config.environment.home().and_then(|home| real(&home).ok());
-        let (Some(workspace), Some(home), false) = (&self.workspace, home, named) else {
-            return Ok(());
-        };
-        if !home.starts_with(workspace.dir.as_path()) {
-            return Ok(());
-        }
-        let what = format!("`{}` holds your whole home directory", workspace.dir);
-        Err(Failure::new(Code::Workspace, what)
-            .hint("change to the directory of a project")
-            .hint("or share no directory: bulkhead run --no-workspace …")
-            .hint("or share it all the same: bulkhead run --workspace . …"))
-    }
-
-    /// Places at which the sandbox would see the sockets by which sandboxes are ruled; one under a
-    /// read-only mount still answers, so something empty is put there.
-    fn sockets(&self, mounts: &[Mount]) -> Result<Vec<GuestPath>, Failure> {
-        let Some(runtime) = &self.config.paths.runtime else { return Ok(Vec::new()) };
-        let workspace = self.workspace.iter().map(|it| (it.dir.as_path(), it.dir.as_path()));
-        let shared = mounts.iter().map(|it| (it.from.as_path(), it.to.as_path()));
-        let shared: Vec<_> = workspace.chain(shared).collect();
-        let touches = |runtime: &Path| {
-            shared
-                .iter()
-                .any(|(from, _)| runtime.starts_with(from) || from.starts_with(runtime))
-        };
-        if !touches(runtime) && !runtime.canonicalize().is_ok_and(|it| touches(&it)) {
-            return Ok(Vec::new());
-        }
-        let failed = |why: String| {
-            let what = format!("`{}` cannot be kept from the sandbox", shown(runtime));
-            Failure::new(Code::Share, what).because(why)
-        };
-        // It is there before the sandbox is, or another run would make it while this one looks.
-        let made = std::fs::create_dir_all(runtime).and_then(|()| runtime.canonicalize());
-        let real = made.map_err(|error| failed(error.to_string()))?;
-        let hidden = shared.iter().filter_map(|(from, to)| {
-            if from.starts_with(&real) {
-                return Some(Err(failed("what is shared lies within it".to_owned())));
-            }
-            let below = real.strip_prefix(from).ok()?;
-            let place = GuestPath::try_from(to.join(below));
-            Some(place.map_err(|error| failed(error.to_string())))
-        });
-        hidden.collect()
-    }
-
-    /// Refuses to let the sandbox write what decides about sandboxes.
-    fn check_precious(&self, mounts: &[Mount]) -> Result<(), Failure> {
-        let workspace = self.workspace.iter().map(|it| (&it.dir, it.access));
-        let shared = workspace.chain(mounts.iter().map(|it| (&it.from, it.access)));
-        // The policy has its own word on `/`.
-        let writable = shared.filter(|(dir, access)| {
-            *access == Access::ReadWrite && dir.as_path() != Path::new("/")
-        });
-        for (dir, _) in writable {
-            let touches = |own: &Path| {
-                let real = real(own).unwrap_or_else(|_| own.to_owned());
-                real.starts_with(dir.as_path()) || dir.as_path().starts_with(&real)
-            };
-            if let Some(own) = self.config.paths.precious().find(|own| touches(own)) {
-                let what = format!("`{dir}` holds Bulkhead's own files, in `{}`", shown(own));
-                return Err(Failure::new(Code::Share, what)
-                    .because(
-                        "a sandbox that writes there could give itself more than you allow",
-                    )
-                    .hint("share a directory below it, or share it read-only with `:ro`"));
-            }
-        }
-        Ok(())
     }
 
     /// The caller's home directory is the sandbox's too, private and empty, so that toolchains
@@ -367,7 +309,10 @@ impl Asked<'_> {
             (Root::Image(_) | Root::Host | Root::Directory(_), _, _) => Entry::Exact,
         };
         Ok(Exec {
-            argv: program.chain(&self.ask.program).cloned().collect(),
+            argv: match &self.agent {
+                Some(agent) => agent.argv(&self.ask.program),
+                None => program.chain(&self.ask.program).cloned().collect(),
+            },
             entry,
             dir,
             timeout: None,

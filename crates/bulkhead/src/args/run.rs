@@ -97,9 +97,23 @@ pub(crate) struct Ask {
     /// A name for the sandbox, unique on this host
     #[arg(long, value_name = "NAME", value_parser = sandbox_name, help_heading = "Other")]
     pub(crate) name: Option<String>,
-    /// The program and its arguments
+    /// The program and its arguments, or an agent by its bare name: claude, codex, gemini, amp,
+    /// copilot, opencode, qwen
     #[arg(trailing_var_arg = true, help_heading = "Arguments", value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+    /// How the program was typed.
+    #[arg(skip)]
+    pub(crate) typed: Typed,
+}
+
+/// How a program was typed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// It may be the name of an agent.
+    #[default]
+    Bare,
+    /// Behind `--`: it is just that program.
+    Exact,
 }
 
 impl Ask {
@@ -107,6 +121,15 @@ impl Ask {
     pub(crate) fn names_nothing(&self) -> bool {
         let named = self.files.image.is_some() || self.files.entrypoint.is_some();
         self.program.is_empty() && !named
+    }
+
+    /// Notes how the program was typed at the end of `words`.
+    pub(super) fn typed_in(&mut self, words: &[OsString]) {
+        let before = words.len().checked_sub(self.program.len() + 1);
+        let last = before.and_then(|at| words.get(at));
+        if last.is_some_and(|it| it == "--") {
+            self.typed = Typed::Exact;
+        }
     }
 }
 

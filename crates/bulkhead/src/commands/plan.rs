@@ -1,5 +1,7 @@
 //! `bulkhead plan`: what would be enforced for a program, and by what. Builds nothing.
 
+mod way_out;
+
 use bulkhead_backends::{Finding, State};
 use bulkhead_engine::Placed;
 use bulkhead_policy::Plan;
@@ -11,6 +13,7 @@ use super::{
     image,
 };
 use crate::{
+    agents::Agent,
     args::run::{Ask, PlanArgs},
     config::{Environment, Layer},
     console, engine,
@@ -54,20 +57,31 @@ pub(crate) fn show(
     let steps = placed.backend.describe(&placed.plan);
     let steps = steps.map_err(|error| Failure::of_run(&error.into()))?;
     let text = match format {
-        Format::Json => format!("{:#}\n", in_json(&placed, &others, &steps)),
+        Format::Json => {
+            format!("{:#}\n", in_json(&placed, wish.agent.as_ref(), &others, &steps))
+        }
         Format::Text => {
-            in_text(&placed, &wish.layer, &others, printer) + &steps_in_text(&steps, printer)
+            let agent = wish.agent.map(|it| format!("{:10} {}\n", "agent", it.summary()));
+            agent.unwrap_or_default()
+                + &in_text(&placed, &wish.layer, &others, printer)
+                + &steps_in_text(&steps, printer)
         }
     };
     printer.payload(&text)?;
     Ok(0)
 }
 
-fn in_json(placed: &Placed<'_>, all: &[Examined], steps: &[String]) -> serde_json::Value {
+fn in_json(
+    placed: &Placed<'_>,
+    agent: Option<&Agent>,
+    all: &[Examined],
+    steps: &[String],
+) -> serde_json::Value {
     let required = placed.plan.require();
     let backends: Vec<serde_json::Value> = all.iter().map(|it| it.json(required)).collect();
     json!({
         "schema_version": 1,
+        "agent": agent.map(|it| &it.name),
         "backend": placed.backend.name(),
         "plan": placed.plan,
         "exec": placed.exec,
@@ -100,6 +114,7 @@ fn in_text(placed: &Placed<'_>, layer: &Layer, all: &[Examined], printer: &Print
         ("network", network(plan.network())),
         ("variables", names.join(" ")),
     ];
+    rows.extend(way_out::rows(plan));
     rows.extend(plan.mounts().iter().map(|mount| ("share", shared(mount))));
     rows.extend(limits(plan.limits(), layer).into_iter().map(|limit| ("limit", limit)));
     let rows = rows.into_iter().map(|(name, value)| format!("{name:10} {value}\n"));

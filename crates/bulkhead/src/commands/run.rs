@@ -7,6 +7,7 @@ use bulkhead_spec::{Outcome, escape_bytes};
 use rustix::process::Signal;
 
 use crate::{
+    agents::Agent,
     ahead::{self, Ahead},
     args::run::RunArgs,
     codes::Code,
@@ -76,6 +77,7 @@ fn perform(
     let live = (!watched).then(|| printer.clone());
     let copy =
         args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
+    let absent = wish.agent.as_ref().and_then(Agent::absent);
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
         let (fresh, native) = ahead.map(|it| (it.id, it.native)).unzip();
@@ -120,7 +122,10 @@ fn perform(
     }
     // A stream that nobody reads must not keep us.
     runtime.shutdown_background();
-    ended
+    ended.map_err(|failure| match (failure.code, absent) {
+        (Code::NotFound, Some(absent)) => failure.hint(absent),
+        (_, _) => failure,
+    })
 }
 
 /// Runs the program with the caller's streams, terminal and signals.

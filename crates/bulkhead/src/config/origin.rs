@@ -20,6 +20,8 @@ pub(crate) enum Origin {
     Variable(&'static str),
     /// A flag, with its dashes.
     Flag(&'static str),
+    /// The profile of an agent, by its name.
+    Agent(String),
 }
 
 impl fmt::Display for Origin {
@@ -30,6 +32,7 @@ impl fmt::Display for Origin {
                 write!(out, "{}:{line}", escape_bytes(path.as_os_str().as_encoded_bytes()))
             }
             Self::Variable(name) | Self::Flag(name) => out.write_str(name),
+            Self::Agent(name) => write!(out, "agent {name}"),
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The home of a sandbox that has none of its own.
-const HOME: &str = "/home/sandbox";
+pub(super) const HOME: &str = "/home/sandbox";
 
 /// Variables, and what the caller should know about them.
 pub(super) struct Variables {
@@ -51,6 +51,10 @@ pub(super) fn build(
         // Which shells it has is not known before it is here.
         all.remove(OsStr::new("SHELL"));
         fallback.insert("SHELL".into(), "/bin/sh".into());
+    }
+    if let Some(agent) = &asked.agent {
+        let home = home.map_or(Path::new(HOME), GuestPath::as_path);
+        all.extend(agent.env(host, home));
     }
     let mut found = Variables { all, fallback, warnings: Vec::new() };
     for (name, value) in asked.found.iter().flat_map(|it| &it.env) {

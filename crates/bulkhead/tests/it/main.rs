@@ -1,6 +1,8 @@
 //! The command as a user meets it: its words, its exit codes, what it leaves behind.
 
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod config;
