@@ -55,6 +55,9 @@ missing_packages() {
     has dockerd || echo docker.io
     has runsc || echo runsc
     has mmdebstrap || echo mmdebstrap
+    # Drills talk to a server and turn the clock.
+    has curl || echo curl
+    has faketime || echo faketime
 }
 
 install_packages() {
@@ -122,6 +125,11 @@ if [ "$(id -u)" -eq 0 ]; then
     say "images, in a real daemon"
     cargo test --locked -p bulkhead --test it -- --ignored image::build image::first_use </dev/null 2>&1 | tee -a "$log" || failed=1
 fi
+
+# What may go wrong with rooms, done on purpose: kills, full disks, spoilt records.
+say "cargo xtask drill --quick"
+cargo build --locked -p bulkhead
+cargo xtask drill --quick </dev/null || failed=1
 
 # All runners together.
 summary() {

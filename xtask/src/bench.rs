@@ -14,7 +14,7 @@ mod report;
 mod shuffle;
 mod spawner;
 mod start;
-mod stats;
+pub(crate) mod stats;
 pub(crate) mod table;
 mod work;
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod bench;
+mod drill;
 mod leaks;
 mod print;
 mod processes;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::bench::BenchCommand;
+use crate::drill::DrillArgs;
 use crate::vm::Vm;
 
 /// Chores of the Bulkhead project.
@@ -31,6 +33,8 @@ enum Chore {
     /// Measure Bulkhead against its peers and against what SPECIFICATION.md promises.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Do to rooms what may go wrong, and look at what is left.
+    Drill(DrillArgs),
     /// Run the tests in a virtual machine with cgroup v2 and a systemd user session.
     #[command(subcommand)]
     Vm(Vm),
@@ -39,6 +43,7 @@ enum Chore {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Chore::Bench(command) => bench::run(command),
+        Chore::Drill(args) => drill::run(&args),
         Chore::Vm(verb) => vm::run(verb),
     };
     match done {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::trouble::{OrTrouble, Trouble};
 
 /// A process, and not another one that got its number later.
@@ -97,6 +99,13 @@ pub(crate) fn executable(pid: u32) -> Option<PathBuf> {
 /// The namespace of a kind (`pid`, `mnt`, …) that a process lives in.
 pub(crate) fn namespace(pid: u32, kind: &str) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/{kind}")).ok()
+}
+
+/// Sends a signal to one process.
+pub(crate) fn signal(pid: u32, signal: Signal) -> Result<(), Trouble> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let number = number.ok_or_else(|| Trouble::new(format!("{pid} is not a process")))?;
+    kill_process(number, signal).or_trouble(|| format!("could not signal process {pid}"))
 }
 
 fn process(pid: u32) -> Option<Process> {

@@ -133,6 +133,18 @@ impl Link {
         }
     }
 
+    /// Returns when the guest is gone, and with it everything that ran in its sandbox.
+    pub async fn ended(&self) {
+        let mut standing = {
+            let known = self.state.known();
+            if known.is_over() {
+                return;
+            }
+            known.standing.subscribe()
+        };
+        while standing.changed().await.is_ok() {}
+    }
+
     fn unready(&self) -> Unready {
         match self.state.gone() {
             Ok(()) => Unready::Gone,

@@ -153,17 +153,47 @@ pub(crate) fn sweep(state: &Path) -> io::Result<Vec<String>> {
     let mut swept = Vec::new();
     for record in record::abandoned(state)? {
         let (id, paths) = record.read()?;
+        let mut needed = false;
         for path in paths.into_iter().rev() {
             let lock = path.parent().and_then(|dir| open(dir).ok()).map(Lock);
             // Held until it is removed: a sandbox that starts meanwhile waits, and makes its own.
             let alone = lock.as_ref().is_some_and(|it| is_alone(&it.0).unwrap_or_default());
-            if alone && is_ours(&path, How::absent(&path)) {
-                kit.remove(&path)?;
+            match is_ours(&path, How::absent(&path)) {
+                true if alone => kit.remove(&path)?,
+                // Another sandbox needs it, or a child of the one that was killed is about to
+                // notice that: a later sweep tells the two apart.
+                true => needed = true,
+                false => {}
             }
         }
-        record.clear()?;
-        // Those that another sandbox has come to need are its own from now on.
-        swept.push(format!("stand-ins of {id}"));
+        if !needed {
+            record.clear()?;
+            swept.push(format!("stand-ins of {id}"));
+        }
     }
     Ok(swept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_somebody_still_locks_is_swept_when_they_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, work) = (dir.path().join("state"), dir.path().join("work"));
+        std::fs::create_dir_all(&work).unwrap();
+        std::fs::create_dir_all(record::spares(&state)).unwrap();
+        let path = work.join(".envrc");
+        Kit::at(record::spares(&state), Material::Socket).put(&path, How::Absent).unwrap();
+        // Its Bulkhead was killed, and a child of it has not noticed yet.
+        drop(Record::write(&state, "dead", [path.as_path()].into_iter()).unwrap());
+        let child = hold(&work).unwrap();
+        assert!(sweep(&state).unwrap().is_empty());
+        assert!(std::fs::symlink_metadata(&path).is_ok());
+        drop(child);
+        assert_eq!(sweep(&state).unwrap(), ["stand-ins of dead"]);
+        assert!(std::fs::symlink_metadata(&path).is_err());
+        assert!(sweep(&state).unwrap().is_empty());
+    }
 }

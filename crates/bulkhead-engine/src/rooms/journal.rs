@@ -273,9 +273,10 @@ impl Journal {
     /// Forgets a room that has ended.
     pub fn forget(&self, id: &str) -> Result<(), JournalError> {
         let failed = |source| JournalError::System { action: "forget a room", source };
+        let _turn = self.turn().map_err(failed)?;
         remove_if_there(&self.socket(id)).map_err(failed)?;
         crash::point();
-        remove_tree_if_there(&self.state.join(id)).map_err(failed)
+        erase(&self.state.join(id)).map_err(failed)
     }
 
     /// Gives a tombstone to every room whose shim is dead, and says which they were. Of those that
@@ -284,11 +285,16 @@ impl Journal {
         let failed = |source| JournalError::System { action: "bury a room", source };
         self.forget_unborn().map_err(failed)?;
         let mut buried = Vec::new();
-        for listed in self.list()? {
+        let untold = |it: &Listed| {
+            it.life != Life::Alive && !self.state.join(&it.record.id).join(END).exists()
+        };
+        if !self.list()?.iter().any(untold) {
+            return Ok(buried);
+        }
+        // Others may bury or forget the same rooms.
+        let _turn = self.turn().map_err(failed)?;
+        for listed in self.list()?.into_iter().filter(untold) {
             let dir = self.state.join(&listed.record.id);
-            if listed.life == Life::Alive || dir.join(END).exists() {
-                continue;
-            }
             let lost = End { at: now(), why: Why::Lost };
             write_whole(&dir, END, &lost).map_err(failed)?;
             crash::point();
@@ -373,7 +379,7 @@ impl Claim {
     /// Leaves nothing of a room that was never there.
     pub fn erase(self) -> io::Result<()> {
         remove_if_there(&self.socket)?;
-        fs::remove_dir_all(&self.dir)
+        erase(&self.dir)
     }
 }
 
@@ -460,6 +466,13 @@ fn write_whole<T: Serialize>(dir: &Path, name: &str, what: &T) -> io::Result<()>
 
 fn remove_if_there(path: &Path) -> io::Result<()> {
     unless_absent(fs::remove_file(path))
+}
+
+/// Removes the directory of a room: its record first, so that nobody finds half of it.
+fn erase(dir: &Path) -> io::Result<()> {
+    remove_if_there(&dir.join(RECORD))?;
+    crash::point();
+    remove_tree_if_there(dir)
 }
 
 fn remove_tree_if_there(path: &Path) -> io::Result<()> {

@@ -18,6 +18,12 @@ pub(super) struct Opening {
     pub(super) request: Request,
 }
 
+/// What every opening has, whatever its version.
+#[derive(Deserialize)]
+pub(super) struct Versioned {
+    pub(super) version: u32,
+}
+
 /// What a client wants.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]

@@ -143,7 +143,8 @@ impl Held {
     ) -> Ending {
         let mut over = self.over.subscribe();
         let clock = self.clock();
-        tokio::pin!(clock);
+        let lost = lost(&self.room);
+        tokio::pin!(clock, lost);
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
@@ -161,6 +162,7 @@ impl Held {
                 Some(_) = clients.join_next() => {}
                 why = &mut clock => return Ending { why, grace: Duration::ZERO },
                 ending = told(&mut over) => return ending,
+                () = &mut lost => return Ending { why: Why::Lost, grace: Duration::ZERO },
             }
         }
     }
@@ -287,6 +289,15 @@ impl Held {
 
     fn since(&self) -> std::sync::MutexGuard<'_, Instant> {
         self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns when the room's first process has gone without being asked to.
+async fn lost(room: &Room) {
+    let guest = room.sandbox().await.ok().and_then(|it| it.guest().cloned());
+    match guest {
+        Some(guest) => guest.ended().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -56,6 +56,9 @@ pub(crate) fn run(
         })?;
         printer.note(&format!("serving at {at}"));
         let served = serve(Arc::new(house), door, told_to_stop()).await;
+        if args.door.listen.is_none() {
+            std::fs::remove_file(&socket).unwrap_or_default();
+        }
         served.map_err(|error| Failure::new(Code::System, "could not serve").because(error))
     })?;
     printer.note("stopped; the rooms live on");

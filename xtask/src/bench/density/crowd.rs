@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde::Serialize;
 
 use crate::account::Account;
@@ -186,7 +186,7 @@ impl Idle {
     pub(super) fn end(&mut self) -> Result<Duration, Trouble> {
         let before = Instant::now();
         for child in &self.supervisors {
-            signal(child.id(), Signal::TERM)?;
+            processes::signal(child.id(), Signal::TERM)?;
         }
         for child in &mut self.supervisors {
             wait_until(child, before + TO_END)?;
@@ -211,7 +211,7 @@ impl Drop for Idle {
             drop(child.wait());
         }
         for process in self.left().unwrap_or_default() {
-            drop(signal(process.pid, Signal::KILL));
+            drop(processes::signal(process.pid, Signal::KILL));
         }
     }
 }
@@ -223,12 +223,6 @@ fn wait_until(child: &mut Child, deadline: Instant) -> Result<(), Trouble> {
         thread::sleep(Duration::from_millis(1));
     }
     Ok(())
-}
-
-fn signal(pid: u32, signal: Signal) -> Result<(), Trouble> {
-    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let number = number.ok_or_else(|| Trouble::new(format!("{pid} is not a process")))?;
-    kill_process(number, signal).or_trouble(|| format!("could not signal process {pid}"))
 }
 
 fn weight(process: &Process) -> Result<u64, Trouble> {

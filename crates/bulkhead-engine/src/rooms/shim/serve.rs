@@ -20,7 +20,9 @@ use super::{
     super::{
         frame::{Frame, Lane, read, say, send},
         journal::Why,
-        protocol::{Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION},
+        protocol::{
+            Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION, Versioned,
+        },
     },
     Ending, Held,
 };
@@ -38,15 +40,16 @@ pub(super) async fn serve(held: Arc<Held>, stream: UnixStream) {
     let (mut from, mut to) = stream.into_split();
     let served = async {
         let Some(first) = read(&mut from).await? else { return Ok(()) };
-        let opening: Opening = first.message()?;
-        if opening.version != VERSION {
-            let known = opening.version;
+        // A later program may ask for what this one has no word for.
+        let Versioned { version: known } = first.message()?;
+        if known != VERSION {
             let message = format!("this room was made by a program that speaks {VERSION}");
             let causes = vec![format!("the one that asks speaks {known}")];
             let (kind, hint) = ("version".to_owned(), None);
             let failed = Failed { kind, message, causes, hint, exit: 125 };
             return say(&mut to, &Answer::Failed(failed)).await;
         }
+        let opening: Opening = first.message()?;
         let mut client = Client { held: Arc::clone(&held), from, to };
         match client.obey(opening.request).await {
             Ok(()) => Ok(()),
