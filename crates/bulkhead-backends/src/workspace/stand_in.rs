@@ -151,22 +151,23 @@ impl Drop for StandIns {
 pub(crate) fn sweep(state: &Path) -> io::Result<Vec<String>> {
     let kit = Kit::at(record::spares(state), Material::Socket);
     let mut swept = Vec::new();
-    for record in record::abandoned(state)? {
+    let abandoned = record::abandoned(state)?;
+    for record in &abandoned {
         let (id, paths) = record.read()?;
-        let mut needed = false;
+        let mut undecided = false;
         for path in paths.into_iter().rev() {
             let lock = path.parent().and_then(|dir| open(dir).ok()).map(Lock);
             // Held until it is removed: a sandbox that starts meanwhile waits, and makes its own.
             let alone = lock.as_ref().is_some_and(|it| is_alone(&it.0).unwrap_or_default());
             match is_ours(&path, How::absent(&path)) {
                 true if alone => kit.remove(&path)?,
-                // Another sandbox needs it, or a child of the one that was killed is about to
-                // notice that: a later sweep tells the two apart.
-                true => needed = true,
+                // Its lock is held by another sandbox, which has come to need it and will remove
+                // it, or by a child of the one that was killed, which is about to notice that.
+                true => undecided |= !record::living_tells_of(state, &path, &abandoned)?,
                 false => {}
             }
         }
-        if !needed {
+        if !undecided {
             record.clear()?;
             swept.push(format!("stand-ins of {id}"));
         }

@@ -101,6 +101,10 @@ impl Record {
         Ok((id, parts.map(|it| path_of(it.to_vec())).collect()))
     }
 
+    fn tells(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.len() != 0)
+    }
+
     /// There is nothing to find any more.
     pub(super) fn clear(&self) -> io::Result<()> {
         match self.after {
@@ -112,6 +116,34 @@ impl Record {
 
 /// The records of sandboxes whose Bulkhead is gone.
 pub(super) fn abandoned(state: &Path) -> io::Result<Vec<Record>> {
+    // Looked at again when it is ours, for its owner may have cleared it and gone in between.
+    let left = |it: &Record| Ok::<_, io::Error>(is_alone(&it.file)? && it.tells()?);
+    let mut found = Vec::new();
+    for record in telling(state)? {
+        if left(&record)? {
+            found.push(record);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a living sandbox, none of the `abandoned`, says that `path` is one of its stand-ins.
+pub(super) fn living_tells_of(
+    state: &Path,
+    path: &Path,
+    abandoned: &[Record],
+) -> io::Result<bool> {
+    for record in telling(state)? {
+        let dead = abandoned.iter().any(|it| it.path == record.path);
+        if !dead && !is_alone(&record.file)? && record.read()?.1.iter().any(|it| it == path) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Every record that tells of somebody.
+fn telling(state: &Path) -> io::Result<Vec<Record>> {
     let mut found = Vec::new();
     for (dir, after) in [(dir(state), After::Removed), (spares(state), After::Kept)] {
         let entries = match std::fs::read_dir(&dir) {
@@ -125,10 +157,9 @@ pub(super) fn abandoned(state: &Path) -> io::Result<Vec<Record>> {
             let path = entry.path();
             // Those of others may go while we look.
             let Ok(file) = open(&path, &mut OpenOptions::new()) else { continue };
-            let tells = || Ok::<_, io::Error>(file.metadata()?.len() != 0);
-            // Looked at again, for its owner may have cleared it and gone in between.
-            if tells()? && is_alone(&file)? && tells()? {
-                found.push(Record { path, file, after });
+            let record = Record { path, file, after };
+            if record.tells()? {
+                found.push(record);
             }
         }
     }
