@@ -4,4 +4,5 @@ pub(crate) mod control;
 pub(crate) mod envd;
 pub(crate) mod error;
 mod filter;
+pub(crate) mod network;
 mod objects;

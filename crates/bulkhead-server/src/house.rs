@@ -15,11 +15,17 @@ use bulkhead_engine::rooms::{
     Client, ClientError, Journal, JournalError, LaunchError, Life, Lifetime, Record, Then,
     launch,
 };
+use bulkhead_engine::way_out::{self, Ask, Reply};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Span, Spec};
 use serde::{Deserialize, Serialize};
 
-use crate::{e2b::envd::Watchers, keys::Keys, random, wire::Wire};
+use crate::{
+    e2b::{envd::Watchers, network::Wish},
+    keys::Keys,
+    random,
+    wire::Wire,
+};
 
 /// The label under which a room carries what its guests were promised.
 const LABEL: &str = "bulkhead.e2b";
@@ -37,6 +43,8 @@ pub struct Base {
     pub runtime: Option<String>,
     /// Bulkhead itself, to be started as a shim.
     pub program: PathBuf,
+    /// Where the gateways of rooms take their orders.
+    pub gateways: PathBuf,
 }
 
 /// Everything that the doors lead to.
@@ -59,6 +67,8 @@ pub(crate) struct Tenant {
     /// When its time is over.
     end: Mutex<SystemTime>,
     pub(crate) paused: AtomicBool,
+    /// What its maker said last about the network.
+    network: Mutex<Wish>,
     /// Streams that end with the room.
     wires: Mutex<BTreeMap<u64, Wire>>,
     next: AtomicU64,
@@ -87,6 +97,11 @@ pub(crate) struct Facts {
     pub(crate) env: BTreeMap<String, String>,
     /// What opens the room's own doors, if they are locked.
     pub(crate) access: Option<String>,
+    /// What opens its ports, if they are locked.
+    #[serde(default)]
+    pub(crate) traffic: Option<String>,
+    #[serde(default)]
+    pub(crate) network: Wish,
     /// Microseconds since 1970.
     pub(crate) started: u64,
     pub(crate) auto_pause: bool,
@@ -125,6 +140,7 @@ impl House {
         let tenant = Tenant {
             id: record.id.clone(),
             client,
+            network: Mutex::new(facts.network.clone()),
             facts,
             end: Mutex::new(end),
             paused: AtomicBool::new(info.paused),
@@ -143,6 +159,7 @@ impl House {
         let tenant = Arc::new(Tenant {
             id: id.clone(),
             client: Client::new(self.journal.socket(&id)),
+            network: Mutex::new(wanted.facts.network.clone()),
             facts: wanted.facts,
             end: Mutex::new(SystemTime::now() + wanted.timeout),
             paused: AtomicBool::new(false),
@@ -159,6 +176,8 @@ impl House {
         let mut record = Record::new(id.to_owned(), id.to_owned(), spec, policy);
         record.backend = backend;
         record.runtime = runtime;
+        let applied = wanted.facts.network.apply(&mut record.spec);
+        applied.map_err(|error| LaunchError::System(io::Error::other(error)))?;
         record.lifetime = lifetime(&wanted.facts, wanted.timeout);
         let facts = serde_json::to_string(&wanted.facts);
         let facts = facts.map_err(|error| LaunchError::System(io::Error::other(error)))?;
@@ -216,6 +235,16 @@ impl House {
         locked(&self.tenants).remove(&tenant.id);
     }
 
+    /// Has the gateway of a room change its rules; nothing where the room has none.
+    pub(crate) async fn tell_gateway(&self, id: &str, ask: Ask) -> io::Result<Option<Reply>> {
+        let socket = way_out::socket_of(&self.base.gateways, id);
+        if !socket.exists() {
+            return Ok(None);
+        }
+        let told = tokio::task::spawn_blocking(move || way_out::ask(&socket, &ask));
+        told.await.map_err(io::Error::other)?.map(Some)
+    }
+
     /// Ceilings of every room: processors and memory.
     pub(crate) fn size(&self) -> (u64, u64, u64) {
         let limits = self.base.spec.limits.or(self.base.policy.defaults);
@@ -234,6 +263,15 @@ impl Facts {
 }
 
 impl Tenant {
+    /// What its maker said last about the network.
+    pub(crate) fn network(&self) -> Wish {
+        locked(&self.network).clone()
+    }
+
+    pub(crate) fn set_network(&self, wish: Wish) {
+        *locked(&self.network) = wish;
+    }
+
     /// When its time is over.
     pub(crate) fn ends_at(&self) -> SystemTime {
         *locked(&self.end)

@@ -47,6 +47,15 @@ pub enum Ask {
         /// What.
         rules: Vec<Sourced>,
     },
+    /// Take back all that `origin` said, and let it say this instead.
+    Replace {
+        /// Who.
+        origin: String,
+        /// What it allows now.
+        allow: Vec<Sourced>,
+        /// What it denies now.
+        deny: Vec<Sourced>,
+    },
     /// Whether a host may be reached.
     Check {
         /// Which.
@@ -177,6 +186,13 @@ fn perform(ask: Ask, gateway: &Gateway) -> Reply {
             changed(more.into_iter().fold(rules, EgressRules::denying))
         }
         Ask::Remove { rules: named } => changed(without(rules, &named)),
+        Ask::Replace { origin, allow, deny } => {
+            let all: Vec<_> = rules.allowed().iter().chain(rules.denied()).cloned().collect();
+            let said = all.iter().filter(|it| it.origin == origin);
+            let rules = said.fold(rules, |rules, it| rules.without(&it.rule, &origin));
+            let rules = allow.into_iter().fold(rules, EgressRules::allowing);
+            changed(deny.into_iter().fold(rules, EgressRules::denying))
+        }
         Ask::Check { host, port } => match host.parse::<Host>() {
             Ok(host) => verdict(rules.judge(&host, port)),
             Err(error) => Reply::Refused { why: error.to_string() },

@@ -13,7 +13,7 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{delete, get, post, put},
 };
-use bulkhead_engine::rooms::LaunchError;
+use bulkhead_engine::{rooms::LaunchError, way_out::Reply};
 use http::{HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use super::{
     error::{ApiError, json_body},
     filter::{Filter, pairs},
+    network::Wish,
     objects::{NewSandbox, detail, listed, sandbox},
 };
 use crate::{
@@ -97,17 +98,24 @@ async fn create_old(State(house): Shared, body: Bytes) -> Answer {
 async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     let timeout = bounded(wanted.timeout.unwrap_or(TIMEOUT))?;
     check_wanted(&wanted)?;
+    let network = network_of(&wanted);
+    // What cannot be held is refused before anything is made.
+    network.rules()?;
     let auto_resume = wanted.auto_resume.as_ref().is_some_and(|it| it.enabled);
     if wanted.auto_pause_memory == Some(false) && auto_resume {
         return Err(ApiError::new(400, "autoResume needs memory to be kept"));
     }
-    let access = if secure { Some(random::token().map_err(internal)?) } else { None };
+    let token = |wanted: bool| wanted.then(random::token).transpose().map_err(internal);
+    let traffic = token(network.hides_ports())?;
+    let access = token(secure)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let facts = Facts {
         template: wanted.template_id,
         metadata: wanted.metadata.unwrap_or_default(),
         env: wanted.env_vars.unwrap_or_default(),
         access,
+        traffic,
+        network,
         started: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
         auto_pause: wanted.auto_pause,
         auto_resume,
@@ -129,11 +137,14 @@ fn check_wanted(wanted: &NewSandbox) -> Result<(), ApiError> {
     if wanted.mcp.is_some() {
         return Err(ApiError::new(400, "this server has no MCP gateway template"));
     }
-    let shut = wanted.allow_internet_access == Some(false);
-    if wanted.network.as_ref().is_some_and(|it| !it.is_null()) && !shut {
-        return Err(ApiError::new(400, "this server takes no network rules of a sandbox"));
-    }
     Ok(())
+}
+
+/// What the client says about the network, in both places where it can.
+fn network_of(wanted: &NewSandbox) -> Wish {
+    let mut network = wanted.network.clone().unwrap_or_default();
+    network.internet = wanted.allow_internet_access.or(network.internet);
+    network
 }
 
 fn refused(error: &LaunchError) -> ApiError {
@@ -311,9 +322,24 @@ async fn logs(State(house): Shared, Path(id): Path<String>) -> Answer {
     Ok(json_body(200, &json!({ "logs": old, "logEntries": new })))
 }
 
-async fn network(State(house): Shared, Path(id): Path<String>) -> Answer {
-    tenant(&house, &id)?;
-    Err(ApiError::new(400, "this server takes no network rules of a sandbox"))
+async fn network(State(house): Shared, Path(id): Path<String>, body: Bytes) -> Answer {
+    let wish: Wish = parsed(&body)?;
+    let tenant = tenant(&house, &id)?;
+    let ask = wish.ask()?;
+    let told = house.tell_gateway(&id, ask).await;
+    match told.map_err(internal)? {
+        Some(Reply::Refused { why }) => Err(ApiError::new(400, why)),
+        Some(Reply::Rules { .. } | Reply::Verdict { .. }) => {
+            tenant.set_network(wish);
+            Ok(nothing())
+        }
+        None if wish.opens_nothing() => Ok(nothing()),
+        None => {
+            let message = "this sandbox was made without a network, and gets none later; \
+                           create it with network options or allow_internet_access";
+            Err(ApiError::new(400, message))
+        }
+    }
 }
 
 async fn unsupported(State(house): Shared, Path(id): Path<String>) -> Answer {

@@ -23,7 +23,7 @@ use self::connect::{Code, RpcError};
 pub(crate) use self::{files::signed, watch::Watchers};
 use super::{
     control::resume,
-    error::{plain, unreachable},
+    error::{closed, plain, unreachable},
 };
 use crate::{
     house::{House, Tenant},
@@ -62,6 +62,9 @@ pub(crate) async fn answer(house: &House, inside: Inside, request: Request) -> R
     let Some(tenant) = house.tenant(&inside.room).filter(|it| house.lives(it)) else {
         return unreachable(&inside.room, "The sandbox was not found");
     };
+    if inside.port != ENVD && !may_pass(&tenant, request.headers()) {
+        return closed(&inside.room);
+    }
     if tenant.is_paused() {
         if !tenant.facts.auto_resume {
             return unreachable(&inside.room, "The sandbox was not found");
@@ -74,6 +77,13 @@ pub(crate) async fn answer(house: &House, inside: Inside, request: Request) -> R
         return port::answer(&tenant, inside.port, request).await;
     }
     within(tenant, request).await
+}
+
+/// Whether a request may reach the ports of a room.
+fn may_pass(tenant: &Tenant, headers: &HeaderMap) -> bool {
+    let Some(traffic) = &tenant.facts.traffic else { return true };
+    let given = headers.get("e2b-traffic-access-token").and_then(|it| it.to_str().ok());
+    given.is_some_and(|it| same(it, traffic))
 }
 
 async fn within(tenant: Arc<Tenant>, request: Request) -> Response {

@@ -8,7 +8,8 @@ use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use serde_json::json;
 
 /// A refusal of the control plane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
 pub(crate) struct ApiError {
     status: u16,
     message: String,
@@ -17,6 +18,12 @@ pub(crate) struct ApiError {
 impl ApiError {
     pub(crate) fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
+    }
+
+    /// What the client is told it is.
+    #[cfg(test)]
+    pub(crate) fn status(&self) -> u16 {
+        self.status
     }
 
     /// The room is not there.
@@ -43,7 +50,16 @@ pub(crate) fn plain(status: u16, message: &str) -> Response {
 
 /// The answer for a room that cannot be reached.
 pub(crate) fn unreachable(room: &str, message: &str) -> Response {
-    json_body(502, &json!({ "sandboxId": room, "message": message, "code": 502 }))
+    of_room(502, room, message)
+}
+
+/// The answer to a client that has no token for the ports of a room.
+pub(crate) fn closed(room: &str) -> Response {
+    of_room(403, room, "this sandbox's ports need its traffic access token")
+}
+
+fn of_room(code: u16, room: &str, message: &str) -> Response {
+    json_body(code, &json!({ "sandboxId": room, "message": message, "code": code }))
 }
 
 /// A JSON body with `status`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::network;
 use crate::{
     clock::rfc3339,
     house::{House, Tenant},
@@ -27,7 +28,7 @@ pub(crate) struct NewSandbox {
     pub(crate) secure: Option<bool>,
     #[serde(rename = "allow_internet_access")]
     pub(crate) allow_internet_access: Option<bool>,
-    pub(crate) network: Option<Value>,
+    pub(crate) network: Option<network::Wish>,
     pub(crate) metadata: Option<BTreeMap<String, String>>,
     pub(crate) env_vars: Option<BTreeMap<String, String>>,
     pub(crate) mcp: Option<Value>,
@@ -51,6 +52,7 @@ pub(crate) fn sandbox(house: &House, tenant: &Tenant) -> Value {
         "alias": tenant.facts.template,
     });
     set(&mut object, "envdAccessToken", tenant.facts.access.as_deref());
+    set(&mut object, "trafficAccessToken", tenant.facts.traffic.as_deref());
     set(&mut object, "domain", house.domain.as_deref());
     object
 }
@@ -84,6 +86,11 @@ pub(crate) fn detail(house: &House, tenant: &Tenant) -> Value {
         let lifecycle =
             json!({ "onTimeout": on_timeout, "autoResume": tenant.facts.auto_resume });
         object.insert("lifecycle".to_owned(), lifecycle);
+        let network = tenant.network();
+        if let Some(internet) = network.internet {
+            object.insert("allowInternetAccess".to_owned(), internet.into());
+        }
+        object.insert("network".to_owned(), json!(network));
     }
     object
 }

@@ -81,6 +81,7 @@ fn base(wish: &Wish) -> Result<Base, Failure> {
         backend: wish.choice.name().to_owned(),
         runtime: wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned()),
         program: std::env::current_exe().map_err(failed)?,
+        gateways: wish.paths.rules().unwrap_or_default(),
     })
 }
 

@@ -84,6 +84,15 @@ fn the_python_sdk_works_as_it_is() {
 }
 
 #[test]
+fn network_options_of_the_sdk_become_rules() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("network.py").to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
 fn many_rooms_at_once_work_through_the_asynchronous_sdk() {
     let server = Server::start();
     let python = installed("python/bin/python");
