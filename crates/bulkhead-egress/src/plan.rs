@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, str::FromStr, sync::Arc, time::Duration};
 
 use bulkhead_policy::EgressRules;
-use bulkhead_spec::{Budget, EgressLimits, Host, HostPattern, Secret, escape};
+use bulkhead_spec::{Budget, EgressLimits, Host, HostPattern, Secret, SetHeader, escape};
 
 use crate::{Connector, Direct, Range, Resolver, SystemResolver};
 
@@ -59,6 +59,8 @@ pub struct BoundSecret {
     pub value: Secret,
     /// Where it may go.
     pub hosts: Vec<HostPattern>,
+    /// The header that is set to it, whatever a program says there.
+    pub header: Option<SetHeader>,
 }
 
 /// How the host itself gets out.

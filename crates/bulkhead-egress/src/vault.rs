@@ -9,7 +9,7 @@ mod redactor;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use bulkhead_spec::{Host, HostPattern, Secret};
+use bulkhead_spec::{Host, HostPattern, Secret, SetHeader};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 pub(crate) use redactor::Redactor;
@@ -26,6 +26,8 @@ pub(super) struct Kept {
     value: Secret,
     placeholder: String,
     hosts: Vec<HostPattern>,
+    /// The header that is set, and to what.
+    set: Option<(HeaderName, HeaderValue)>,
 }
 
 /// The secrets of a host, which none of its answers may repeat.
@@ -34,9 +36,10 @@ pub(crate) struct Swap(Vec<Arc<Kept>>);
 
 impl Vault {
     pub(crate) fn new(secrets: Vec<BoundSecret>) -> io::Result<Self> {
-        let keep = |BoundSecret { name, value, hosts }| {
+        let keep = |BoundSecret { name, value, hosts, header }| {
             let placeholder = placeholder::like(value.expose())?;
-            Ok(Arc::new(Kept { name, value, placeholder, hosts }))
+            let set = header.map(|it| set_header(&it, &value)).transpose()?;
+            Ok(Arc::new(Kept { name, value, placeholder, hosts, set }))
         };
         Ok(Self { kept: secrets.into_iter().map(keep).collect::<io::Result<_>>()? })
     }
@@ -53,7 +56,8 @@ impl Vault {
 
     /// What each variable holds inside.
     pub(crate) fn placeholders(&self) -> BTreeMap<String, String> {
-        self.kept.iter().map(|it| (it.name.clone(), it.placeholder.clone())).collect()
+        let variables = self.kept.iter().filter(|it| it.set.is_none());
+        variables.map(|it| (it.name.clone(), it.placeholder.clone())).collect()
     }
 
     fn of<'a, 'b>(
@@ -83,6 +87,11 @@ impl Vault {
     ) -> Result<Vec<&str>, &'static str> {
         let mut used = Vec::new();
         for kept in self.of(host) {
+            if let Some((name, value)) = &kept.set {
+                headers.insert(name, value.clone());
+                used.push(kept.name.as_str());
+                continue;
+            }
             let mut swapped = false;
             for (name, value) in
                 headers.iter_mut().filter(|(name, _)| carries_credentials(name))
@@ -95,6 +104,16 @@ impl Vault {
         }
         Ok(used)
     }
+}
+
+/// The header that `set` means, with `value` in it.
+fn set_header(set: &SetHeader, value: &Secret) -> io::Result<(HeaderName, HeaderValue)> {
+    let odd = |_| io::Error::other("the secret has characters that no header has");
+    let name = HeaderName::try_from(&set.name).map_err(io::Error::other)?;
+    let word = set.word.as_ref().map(|it| format!("{it} ")).unwrap_or_default();
+    let mut value = HeaderValue::try_from(format!("{word}{}", value.expose())).map_err(odd)?;
+    value.set_sensitive(true);
+    Ok((name, value))
 }
 
 impl Kept {

@@ -140,12 +140,12 @@ impl WayOut {
 }
 
 fn bound(binding: &SecretBinding, outside: &Outside) -> Result<BoundSecret, RunError> {
-    let SecretBinding { name, source: _, hosts } = binding;
+    let SecretBinding { name, source: _, hosts, header } = binding;
     let value = outside
         .secrets
         .value(binding)
         .map_err(|why| RunError::Secret { name: name.clone(), why })?;
-    Ok(BoundSecret { name: name.clone(), value, hosts: hosts.clone() })
+    Ok(BoundSecret { name: name.clone(), value, hosts: hosts.clone(), header: header.clone() })
 }
 
 /// Writes down what the gateway says.

@@ -15,7 +15,7 @@ mod rule;
 
 use serde::{Deserialize, Serialize};
 
-pub use binding::{InvalidBinding, SecretBinding, SecretSource};
+pub use binding::{InvalidBinding, SecretBinding, SecretSource, SetHeader};
 pub use budget::{Budget, InvalidBudget, Money, Spent};
 pub use event::{DeniedHost, EgressEvent, EgressUsage, HostUsage};
 pub use groups::{GROUPS, Group, Preset, UnknownPreset, allowing, denying, group};

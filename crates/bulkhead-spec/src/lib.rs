@@ -39,8 +39,8 @@ pub use egress::{
     AmbiguousPath, Budget, DeniedHost, Egress, EgressEvent, EgressLimits, EgressUsage, GROUPS,
     Group, Host, HostName, HostPattern, HostUsage, InvalidBinding, InvalidBudget, InvalidHost,
     InvalidPathPattern, InvalidRule, Money, PathPattern, Ports, Preset, RequestPath, Rule,
-    SecretBinding, SecretSource, Sourced, Spent, Target, UnknownPreset, Wire, allowing,
-    denying, group,
+    SecretBinding, SecretSource, SetHeader, Sourced, Spent, Target, UnknownPreset, Wire,
+    allowing, denying, group,
 };
 pub use escape::{escape, escape_bytes};
 pub use event::Event;

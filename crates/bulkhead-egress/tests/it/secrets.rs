@@ -22,6 +22,7 @@ fn key(value: &str) -> BoundSecret {
         name: "ANTHROPIC_API_KEY".to_owned(),
         value: Secret::new(value),
         hosts: vec!["api.good.com".parse().unwrap()],
+        header: None,
     }
 }
 
@@ -188,4 +189,34 @@ async fn a_value_that_comes_back_later_is_replaced() {
     web.answer(Response::new(Full::from(format!("your key is {VALUE}"))));
     let said = say(&stage, Way::Connect, "api.good.com", &get("api.good.com", "X: y")).await;
     assert!(said.ends_with(&format!("your key is {placeholder}")), "{said}");
+}
+
+#[tokio::test]
+async fn a_header_is_set_by_the_gateway_for_its_hosts_only() {
+    let pki = Pki::new();
+    let world = Arc::new(World::default());
+    let web = Web::default();
+    for (name, address) in [("api.good.com", "203.0.113.1"), ("other.com", "203.0.113.2")] {
+        world.put(name, address, 443, web.secure(&pki, name).await);
+    }
+    let header = bulkhead_spec::SetHeader {
+        name: "Authorization".to_owned(),
+        word: Some("Bearer".to_owned()),
+    };
+    let secrets = vec![BoundSecret { header: Some(header), ..key(VALUE) }];
+    let rules = rules(&["api.good.com", "https://other.com/**"], &[]);
+    let stage = Stage::with(&world, GatewayPlan { rules, secrets, ..trusting(&pki) });
+    assert!(stage.gateway.placeholders().is_empty());
+    for way in TUNNELS {
+        // Whatever a program says there is not what arrives.
+        for said in ["X-Other: 1", "Authorization: Bearer forged"] {
+            say(&stage, way, "api.good.com", &get("api.good.com", said)).await;
+            let heard = format!("{:?}", web.heard().pop().unwrap());
+            assert!(heard.contains(&format!("Bearer {VALUE}")), "{way:?} {heard}");
+            assert!(!heard.contains("forged"), "{way:?} {heard}");
+        }
+        say(&stage, way, "other.com", &get("other.com", "X-Other: 1")).await;
+        let heard = format!("{:?}", web.heard().pop().unwrap());
+        assert!(!heard.contains(VALUE), "{way:?} {heard}");
+    }
 }

@@ -7,8 +7,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::{HostPattern, InvalidHost};
 use crate::escape;
 
-/// `NAME[=SOURCE]@HOST[,HOST…]`: a variable that holds a placeholder inside, and whose value the
-/// gateway puts in for those hosts only.
+/// `NAME[=SOURCE]@HOST[,HOST…][#HEADER[: WORD]]`: a variable that holds a placeholder inside, and
+/// whose value the gateway puts in for those hosts only. With a header there is no variable: the
+/// gateway sets that header of every request to them, and nobody inside needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretBinding {
     /// The variable, inside.
@@ -17,6 +18,17 @@ pub struct SecretBinding {
     pub source: SecretSource,
     /// Where it may go.
     pub hosts: Vec<HostPattern>,
+    /// The header that the gateway sets by itself.
+    pub header: Option<SetHeader>,
+}
+
+/// A header that the gateway sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetHeader {
+    /// Its name.
+    pub name: String,
+    /// What stands before the value, such as `Bearer`.
+    pub word: Option<String>,
 }
 
 /// Where the value of a secret comes from. The value itself is never written here.
@@ -44,6 +56,9 @@ pub enum InvalidBinding {
         "the value of `{0}` must not be written out: say `{0}@host`, `{0}=env:NAME@host`, `{0}=file:PATH@host` or `{0}=command:LINE@host`"
     )]
     Source(String),
+    /// A header that is none.
+    #[error("`{}` is not a header: write `Name`, or `Name: Bearer`", escape(.0))]
+    Header(String),
     /// A host that is none.
     #[error(transparent)]
     Host(#[from] InvalidHost),
@@ -75,9 +90,13 @@ impl FromStr for SecretBinding {
                 parse_source(source).ok_or_else(|| InvalidBinding::Source(name.to_owned()))?
             }
         };
+        let (hosts, header) = match hosts.split_once('#') {
+            Some((hosts, header)) => (hosts, Some(parse_header(header)?)),
+            None => (hosts, None),
+        };
         let hosts =
             hosts.split(',').map(|it| parse_host(it.trim())).collect::<Result<_, _>>()?;
-        Ok(Self { name: name.to_owned(), source, hosts })
+        Ok(Self { name: name.to_owned(), source, hosts, header })
     }
 }
 
@@ -94,6 +113,22 @@ fn parse_source(text: &str) -> Option<SecretSource> {
         "command" if !rest.is_empty() => Some(SecretSource::Command(rest.to_owned())),
         _ => None,
     }
+}
+
+fn parse_header(text: &str) -> Result<SetHeader, InvalidBinding> {
+    let (name, word) = match text.split_once(':') {
+        Some((name, word)) => (name, Some(word.trim())),
+        None => (text, None),
+    };
+    let plain = |it: u8| it.is_ascii_alphanumeric() || it == b'-' || it == b'_';
+    let named = !name.is_empty() && name.bytes().all(plain);
+    // Those that say where a request ends, or to whom it goes, are not for anybody to set.
+    let own = ["host", "connection", "content-length", "transfer-encoding", "upgrade", "te"];
+    let own = own.iter().any(|it| it.eq_ignore_ascii_case(name));
+    if !named || own || !word.is_none_or(|it| !it.is_empty() && it.bytes().all(plain)) {
+        return Err(InvalidBinding::Header(text.to_owned()));
+    }
+    Ok(SetHeader { name: name.to_owned(), word: word.map(str::to_owned) })
 }
 
 fn parse_host(text: &str) -> Result<HostPattern, InvalidBinding> {
@@ -116,7 +151,11 @@ impl fmt::Display for SecretBinding {
         for (at, host) in self.hosts.iter().enumerate() {
             write!(out, "{}{host}", if at == 0 { '@' } else { ',' })?;
         }
-        Ok(())
+        match &self.header {
+            Some(SetHeader { name, word: Some(word) }) => write!(out, "#{name}: {word}"),
+            Some(SetHeader { name, word: None }) => write!(out, "#{name}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -297,3 +297,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_secret_may_name_the_header_that_the_gateway_sets() {
+    let texts = ["T@a.example#X-Api-Key", "T=file:/x@a.example,b.example#Authorization: Bearer"];
+    for text in texts {
+        let binding: SecretBinding = text.parse().unwrap();
+        assert_eq!(binding.to_string(), text);
+        assert!(binding.header.is_some());
+    }
+    let odd = ["", "X Y", "X:", "X: a b", "Host", "transfer-encoding", "X\r\nY", ": Bearer"];
+    for header in odd {
+        let text = format!("T@a.example#{header}");
+        assert!(text.parse::<SecretBinding>().is_err(), "{text:?}");
+    }
+}

@@ -22,7 +22,7 @@ pub(crate) struct NetArgs {
     /// Begin with the rules of locked, balanced or open
     #[arg(long, value_name = "PRESET")]
     pub(crate) preset: Option<Preset>,
-    /// Give HOST the secret that NAME stands for inside: NAME[=env:VAR|file:PATH|command:LINE]@HOST[,HOST]
+    /// Give HOST the secret that NAME stands for inside: NAME[=env:VAR|file:PATH|command:LINE]@HOST[,HOST][#HEADER[: WORD]]
     #[arg(long, value_name = "NAME@HOST")]
     pub(crate) secret: Vec<SecretBinding>,
     /// Spend no more than this at HOST or a group: HOST=10MiB, HOST=500requests, HOST=200000tokens, HOST=$5
