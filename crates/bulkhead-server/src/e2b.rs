@@ -6,3 +6,5 @@ pub(crate) mod error;
 mod filter;
 pub(crate) mod network;
 mod objects;
+mod secrets;
+pub(crate) mod transforms;

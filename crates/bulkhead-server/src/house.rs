@@ -17,13 +17,14 @@ use bulkhead_engine::rooms::{
 };
 use bulkhead_engine::way_out::{self, Ask, Reply};
 use bulkhead_policy::Policy;
-use bulkhead_spec::{Span, Spec};
+use bulkhead_spec::{SecretBinding, SecretSource, Span, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    e2b::{envd::Watchers, network::Wish},
+    e2b::{envd::Watchers, network::Wish, transforms::Header},
     keys::Keys,
-    random,
+    private, random,
+    secrets::Secrets,
     wire::Wire,
 };
 
@@ -45,6 +46,8 @@ pub struct Base {
     pub program: PathBuf,
     /// Where the gateways of rooms take their orders.
     pub gateways: PathBuf,
+    /// What the server itself keeps.
+    pub state: PathBuf,
 }
 
 /// Everything that the doors lead to.
@@ -53,6 +56,7 @@ pub struct House {
     base: Base,
     journal: Journal,
     pub(crate) keys: Keys,
+    pub(crate) secrets: Secrets,
     /// The name that user ports are reached by.
     pub(crate) domain: Option<String>,
     tenants: Mutex<BTreeMap<String, Arc<Tenant>>>,
@@ -113,6 +117,8 @@ pub(crate) struct Facts {
 pub(crate) struct Wanted {
     pub(crate) facts: Facts,
     pub(crate) timeout: Duration,
+    /// What its gateway sets on requests.
+    pub(crate) headers: Vec<Header>,
 }
 
 impl House {
@@ -123,10 +129,13 @@ impl House {
         keys: Keys,
         domain: Option<String>,
     ) -> Result<Self, JournalError> {
-        let house = Self { base, journal, keys, domain, tenants: Mutex::new(BTreeMap::new()) };
+        let secrets = Secrets::at(&base.state.join("secrets.json"));
+        let tenants = Mutex::new(BTreeMap::new());
+        let house = Self { base, journal, keys, secrets, domain, tenants };
         for listed in house.journal.living()? {
             house.adopt(&listed.record).await;
         }
+        house.sweep_headers();
         Ok(house)
     }
 
@@ -154,8 +163,13 @@ impl House {
     /// Makes a room.
     pub(crate) async fn make(&self, wanted: Wanted) -> Result<Arc<Tenant>, LaunchError> {
         let id = format!("i{}", random::word(20).map_err(LaunchError::System)?);
-        let record = self.record(&id, &wanted)?;
-        launch(&self.base.program, &record).await?;
+        let mut record = self.record(&id, &wanted)?;
+        let laid = self.lay_headers(&id, &wanted.headers).map_err(LaunchError::System)?;
+        record.spec.egress.secrets.extend(laid);
+        if let Err(error) = launch(&self.base.program, &record).await {
+            self.forget_headers(&id);
+            return Err(error);
+        }
         let tenant = Arc::new(Tenant {
             id: id.clone(),
             client: Client::new(self.journal.socket(&id)),
@@ -190,6 +204,42 @@ impl House {
         let asked = wanted.facts.env.iter().map(|(name, it)| (name.as_str(), it.as_str()));
         record.spec.env.extend(asked.chain(own).map(|(name, it)| (name.into(), it.into())));
         Ok(record)
+    }
+
+    /// Writes the values of headers where only the gateway of the room reads them.
+    fn lay_headers(&self, id: &str, headers: &[Header]) -> io::Result<Vec<SecretBinding>> {
+        let dir = self.headers_of(id);
+        let lay = |(at, header): (usize, &Header)| {
+            let file = dir.join(at.to_string());
+            private::write(&file, header.value.expose().as_bytes())?;
+            Ok(SecretBinding {
+                name: format!("HEADER_{at}"),
+                source: SecretSource::File(file),
+                hosts: vec![header.host.clone()],
+                header: Some(header.set.clone()),
+            })
+        };
+        headers.iter().enumerate().map(lay).collect()
+    }
+
+    fn headers_of(&self, id: &str) -> PathBuf {
+        self.base.state.join("headers").join(id)
+    }
+
+    fn forget_headers(&self, id: &str) {
+        // Most rooms have none.
+        std::fs::remove_dir_all(self.headers_of(id)).unwrap_or_default();
+    }
+
+    /// Forgets the headers of rooms that ended while nobody looked.
+    fn sweep_headers(&self) {
+        let all = std::fs::read_dir(self.base.state.join("headers")).into_iter().flatten();
+        for entry in all.flatten() {
+            if let Some(id) = entry.file_name().to_str().filter(|it| self.tenant(it).is_none())
+            {
+                self.forget_headers(id);
+            }
+        }
     }
 
     /// The room called `id`, if it lives.
@@ -232,6 +282,7 @@ impl House {
 
     fn let_go(&self, tenant: &Tenant) {
         tenant.cut();
+        self.forget_headers(&tenant.id);
         locked(&self.tenants).remove(&tenant.id);
     }
 

@@ -3,9 +3,7 @@
 //! Invariant: the file of keys holds no key, only what tells a right one from a wrong one.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    io,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -13,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::random;
+use crate::{private, random};
 
 /// What a key is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -83,13 +81,7 @@ impl Keys {
 
     /// All keys.
     pub fn list(&self) -> Result<Vec<Key>, KeyError> {
-        match fs::read(&self.file) {
-            Ok(text) => {
-                serde_json::from_slice(&text).map_err(|error| self.failed(error.into()))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(self.failed(error)),
-        }
+        private::read_json(&self.file).map_err(|error| self.failed(error))
     }
 
     /// Removes the key called `name`; says whether there was one.
@@ -120,21 +112,7 @@ impl Keys {
     }
 
     fn write(&self, keys: &[Key]) -> Result<(), KeyError> {
-        let write = || -> io::Result<()> {
-            let dir = self.file.parent().unwrap_or(Path::new("/"));
-            fs::create_dir_all(dir)?;
-            let fresh = self.file.with_extension("new");
-            let mut file = File::options()
-                .create(true)
-                .truncate(true)
-                .write(true)
-                .mode(0o600)
-                .open(&fresh)?;
-            file.write_all(&serde_json::to_vec_pretty(keys)?)?;
-            file.sync_all()?;
-            fs::rename(&fresh, &self.file)
-        };
-        write().map_err(|error| self.failed(error))
+        private::write_json(&self.file, &keys).map_err(|error| self.failed(error))
     }
 
     fn failed(&self, source: io::Error) -> KeyError {
@@ -169,7 +147,7 @@ mod tests {
         assert_eq!(keys.scope_of(&secret).unwrap(), Some(Scope::Run));
         assert_eq!(keys.scope_of(&late).unwrap(), None);
         assert_eq!(keys.scope_of("e2b_0").unwrap(), None);
-        assert!(!fs::read_to_string(&file).unwrap().contains(&secret[4..]));
+        assert!(!std::fs::read_to_string(&file).unwrap().contains(&secret[4..]));
         assert!(keys.make("mine", Scope::Read, None).is_err());
         assert!(keys.remove("mine").unwrap());
         assert_eq!(keys.scope_of(&secret).unwrap(), None);

@@ -12,8 +12,10 @@ mod clock;
 mod e2b;
 mod house;
 mod keys;
+mod private;
 mod random;
 mod route;
+mod secrets;
 mod wire;
 
 pub use house::{Base, House};

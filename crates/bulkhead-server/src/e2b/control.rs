@@ -23,6 +23,7 @@ use super::{
     filter::{Filter, pairs},
     network::Wish,
     objects::{NewSandbox, detail, listed, sandbox},
+    transforms,
 };
 use crate::{
     clock::rfc3339,
@@ -60,6 +61,7 @@ pub(crate) fn router(house: Arc<House>) -> Router {
         .route("/templates", get(templates))
         .route("/templates/{id}", delete(no_template))
         .route("/templates/aliases/{alias}", get(alias))
+        .merge(super::secrets::router())
         .layer(guard)
         .route("/health", get(async || ""))
         .fallback(async || ApiError::new(404, "there is no such call here").into_response())
@@ -101,6 +103,9 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     let network = network_of(&wanted);
     // What cannot be held is refused before anything is made.
     network.rules()?;
+    let none = transforms::Rules::default();
+    let headers = network.rules.as_ref().unwrap_or(&none);
+    let headers = transforms::headers(headers, &house.secrets)?;
     let auto_resume = wanted.auto_resume.as_ref().is_some_and(|it| it.enabled);
     if wanted.auto_pause_memory == Some(false) && auto_resume {
         return Err(ApiError::new(400, "autoResume needs memory to be kept"));
@@ -120,7 +125,10 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
         auto_pause: wanted.auto_pause,
         auto_resume,
     };
-    let made = house.make(Wanted { facts, timeout }).await.map_err(|error| refused(&error))?;
+    let made = house
+        .make(Wanted { facts, timeout, headers })
+        .await
+        .map_err(|error| refused(&error))?;
     Ok(json_body(201, &sandbox(house, &made)))
 }
 
@@ -376,7 +384,7 @@ fn bounded(seconds: u64) -> Result<Duration, ApiError> {
 }
 
 /// The body as JSON; an empty one has no fields.
-fn parsed<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, ApiError> {
+pub(super) fn parsed<T: for<'a> Deserialize<'a>>(body: &[u8]) -> Result<T, ApiError> {
     let body = if body.is_empty() { b"{}" } else { body };
     serde_json::from_slice(body).map_err(|error| ApiError::new(400, error.to_string()))
 }

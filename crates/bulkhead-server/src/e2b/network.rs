@@ -9,7 +9,7 @@ use bulkhead_spec::{Network, Preset, Sourced, Spec, allowing, denying};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::error::ApiError;
+use super::{error::ApiError, transforms};
 
 /// Who said a rule that a client of this server said.
 const ORIGIN: &str = "the sandbox's client";
@@ -30,7 +30,7 @@ pub(crate) struct Wish {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     allow_public_traffic: Option<bool>,
     #[serde(default, skip_serializing)]
-    rules: Option<Value>,
+    pub(crate) rules: Option<transforms::Rules>,
     #[serde(default, skip_serializing)]
     egress_proxy: Option<Value>,
     #[serde(default, skip_serializing)]
@@ -63,7 +63,6 @@ impl Wish {
     /// What of it this server cannot do is refused by its name.
     fn check(&self) -> Result<(), ApiError> {
         let asked = [
-            (self.rules.as_ref().is_some_and(is_something), "rules"),
             (self.egress_proxy.as_ref().is_some_and(is_something), "egressProxy"),
             (self.dns_servers.as_ref().is_some_and(|it| !it.is_empty()), "dnsServers"),
             (self.mask_request_host.as_ref().is_some_and(is_something), "maskRequestHost"),
@@ -133,6 +132,10 @@ impl Wish {
 
     /// How a room that has a gateway is told.
     pub(crate) fn ask(&self) -> Result<Ask, ApiError> {
+        if self.rules.as_ref().is_some_and(|it| !it.is_empty()) {
+            let message = "header transforms are set when a sandbox is created, not later";
+            return Err(ApiError::new(400, message));
+        }
         let Rules { allow, deny } = self.rules()?;
         Ok(Ask::Replace { origin: ORIGIN.to_owned(), allow, deny })
     }
@@ -206,7 +209,6 @@ mod tests {
             json!({ "allowOut": ["a.example"] }),
             json!({ "denyOut": ["a.example"] }),
             json!({ "allowOut": ["*.com"], "denyOut": ["0.0.0.0/0"] }),
-            json!({ "rules": { "a.example": [{ "transform": { "headers": {} } }] } }),
             json!({ "egressProxy": { "address": "127.0.0.1:1" } }),
             json!({ "dnsServers": ["1.1.1.1"] }),
         ];

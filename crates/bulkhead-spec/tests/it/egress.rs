@@ -300,7 +300,8 @@ proptest! {
 
 #[test]
 fn a_secret_may_name_the_header_that_the_gateway_sets() {
-    let texts = ["T@a.example#X-Api-Key", "T=file:/x@a.example,b.example#Authorization: Bearer"];
+    let texts =
+        ["T@a.example#X-Api-Key", "T=file:/x@a.example,b.example#Authorization: Bearer"];
     for text in texts {
         let binding: SecretBinding = text.parse().unwrap();
         assert_eq!(binding.to_string(), text);

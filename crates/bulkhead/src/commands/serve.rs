@@ -82,6 +82,7 @@ fn base(wish: &Wish) -> Result<Base, Failure> {
         runtime: wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned()),
         program: std::env::current_exe().map_err(failed)?,
         gateways: wish.paths.rules().unwrap_or_default(),
+        state: wish.paths.state.as_ref().map(|it| it.join("server")).unwrap_or_default(),
     })
 }
 

@@ -61,7 +61,7 @@ sandbox.kill()
 for network in [
     {"allow_out": ["a.example"]},
     {"deny_out": ["a.example"]},
-    {"rules": {"a.example": [{"transform": {"headers": {"X": "y"}}}]}},
+    {"rules": {"a.example": [{"transform": {"headers": {"Host": "y"}}}]}},
 ]:
     try:
         Sandbox.create(timeout=60, network=network)

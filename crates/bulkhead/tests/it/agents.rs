@@ -10,7 +10,7 @@ use std::{
 use crate::host::{Host, Ran};
 
 /// What must never be seen inside, nor be written down.
-const KEY: &str = "sk-ant-api03-CANARY0123456789abcdefghijklmnop";
+pub(crate) const KEY: &str = "sk-ant-api03-CANARY0123456789abcdefghijklmnop";
 
 fn plan(host: &Host, variables: &[(&str, &str)], words: &[&str]) -> Ran {
     let mut command = host.command(["plan"].iter().chain(words));
@@ -106,7 +106,7 @@ fn an_agent_that_is_not_installed_says_how_it_is() {
 }
 
 /// The APIs of three models, behind a proxy, and an authority that says whose they are.
-struct Models {
+pub(crate) struct Models {
     server: Child,
     port: u16,
     dir: PathBuf,
@@ -116,7 +116,7 @@ const HOSTS: [&str; 3] =
     ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com"];
 
 impl Models {
-    fn start(host: &Host) -> Self {
+    pub(crate) fn start(host: &Host) -> Self {
         let dir = host.path().join("models");
         fs::create_dir(&dir).unwrap();
         let names = HOSTS.map(|it| format!("DNS:{it}")).join(",");
@@ -146,7 +146,7 @@ impl Models {
     }
 
     /// Lets Bulkhead reach the models, as it would reach them in a company with a proxy.
-    fn lead(&self, command: &mut Command) {
+    pub(crate) fn lead(&self, command: &mut Command) {
         command
             .env("HTTPS_PROXY", format!("http://127.0.0.1:{}", self.port))
             .env("NODE_EXTRA_CA_CERTS", self.dir.join("ca.pem"));

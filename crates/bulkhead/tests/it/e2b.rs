@@ -3,10 +3,13 @@
 use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
 };
 
-use crate::host::Host;
+use crate::{
+    agents::{KEY, Models},
+    host::Host,
+};
 
 /// A server, ended with its test.
 struct Server {
@@ -18,9 +21,14 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let host = Host::new();
+        Self::start_on(Host::new(), |_| ())
+    }
+
+    /// One with surroundings of its own.
+    fn start_on(host: Host, surround: impl FnOnce(&mut Command)) -> Self {
         let key = host.bulkhead(["key", "create", "test"]).stdout.trim().to_owned();
         let mut command = host.command(["serve", "--listen", "127.0.0.1:0"]);
+        surround(&mut command);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = told
@@ -90,6 +98,20 @@ fn network_options_of_the_sdk_become_rules() {
     let said = server.client(&python, &[script("network.py").to_str().unwrap()]);
     assert_eq!(said, "all well\n");
     assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn secrets_of_the_sdk_reach_their_host_and_no_room() {
+    let host = Host::new();
+    let models = Models::start(&host);
+    let server = Server::start_on(host, |it| models.lead(it));
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("store.py").to_str().unwrap(), KEY]);
+    assert_eq!(said, "all well\n");
+    let heard = std::fs::read_to_string(server.host.path().join("heard")).unwrap();
+    assert_eq!(heard, format!("POST api.anthropic.com/v1/messages {KEY}\n"));
+    let left = server.host.state().join("server/headers");
+    assert_eq!(std::fs::read_dir(left).unwrap().count(), 0);
 }
 
 #[test]
