@@ -19,6 +19,9 @@ pub struct EgressRules {
     allow: Vec<Sourced>,
     deny: Vec<Sourced>,
     ceilings: Vec<Vec<Sourced>>,
+    /// Those of `deny` that nobody takes back: the machine's owner said them.
+    #[serde(skip)]
+    barred: Vec<Sourced>,
 }
 
 /// One request, as far as rules can speak of it.
@@ -31,13 +34,14 @@ struct Asked<'a> {
 impl EgressRules {
     /// What is asked for, before any ceiling.
     pub fn new(allow: Vec<Sourced>, deny: Vec<Sourced>) -> Self {
-        Self { allow, deny, ceilings: Vec::new() }
+        Self { allow, deny, ceilings: Vec::new(), barred: Vec::new() }
     }
 
     /// The same, as far as `ceiling` allows it.
     #[must_use]
     pub fn under(mut self, ceiling: &EgressCeiling) -> Self {
         self.deny.extend(ceiling.deny.iter().cloned());
+        self.barred.extend(ceiling.deny.iter().cloned());
         let lists = ceiling.allow.iter().map(|it| it.iter().cloned().collect());
         self.ceilings.extend(lists);
         self
@@ -57,12 +61,14 @@ impl EgressRules {
         self
     }
 
-    /// The same without what was said about `rule` by `origin`.
+    /// The same without what was said about `rule` by `origin`. What a ceiling denies stays denied.
     #[must_use]
     pub fn without(mut self, rule: &Rule, origin: &str) -> Self {
         let keep = |it: &Sourced| it.rule != *rule || it.origin != origin;
         self.allow.retain(keep);
-        self.deny.retain(keep);
+        let barred = std::mem::take(&mut self.barred);
+        self.deny.retain(|it| keep(it) || barred.contains(it));
+        self.barred = barred;
         self
     }
 

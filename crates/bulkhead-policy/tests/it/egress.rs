@@ -284,3 +284,15 @@ proptest! {
         prop_assert!(dial(&before) || !dial(&under));
     }
 }
+
+#[test]
+fn what_a_ceiling_denies_cannot_be_taken_back() {
+    let denied = denying("evil.com", "owner").unwrap();
+    let ceiling =
+        EgressCeiling { deny: denied.iter().cloned().collect(), ..Default::default() };
+    let own = rules(&["evil.com", "fine.com"], &["fine.com"]).under(&ceiling);
+    let all: Vec<Sourced> = own.denied().to_vec();
+    let tried = all.iter().fold(own, |rules, it| rules.without(&it.rule, &it.origin));
+    assert!(!allows(&tried, "evil.com", 443));
+    assert!(allows(&tried, "fine.com", 443));
+}
