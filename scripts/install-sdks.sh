@@ -1,18 +1,27 @@
 #!/usr/bin/env bash
 # Installs E2B's SDKs, which the tests point at `bulkhead serve` as they are: Python's into
-# target/sdks/python, JavaScript's into target/sdks/javascript.
+# target/sdks/python, JavaScript's into target/sdks/javascript. And what a code interpreter shows
+# tables and figures with, for the rooms of its tests: into target/sdks/science.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python_sdk=2.63.0 javascript_sdk=2.51.0
+python_interpreter=2.11.5 javascript_interpreter=2.8.0
+science=(numpy==2.3.4 pandas==2.3.3 matplotlib==3.10.7)
 sdks=$PWD/target/sdks
 mkdir -p "$sdks"
 
-if ! "$sdks/python/bin/python" -c "import e2b" 2>/dev/null; then
+if ! "$sdks/python/bin/python" -c "import e2b, e2b_code_interpreter" 2>/dev/null; then
     /usr/bin/python3 -m venv "$sdks/python"
-    "$sdks/python/bin/pip" install --quiet --disable-pip-version-check "e2b==$python_sdk"
+    "$sdks/python/bin/python" -m pip install --quiet --disable-pip-version-check \
+        "e2b==$python_sdk" "e2b-code-interpreter==$python_interpreter"
 fi
-if ! [ -d "$sdks/javascript/node_modules/e2b" ]; then
+if ! [ -d "$sdks/javascript/node_modules/@e2b/code-interpreter" ]; then
     mkdir -p "$sdks/javascript"
-    npm install --silent --no-audit --no-fund --prefix "$sdks/javascript" "e2b@$javascript_sdk"
+    npm install --silent --no-audit --no-fund --prefix "$sdks/javascript" \
+        "e2b@$javascript_sdk" "@e2b/code-interpreter@$javascript_interpreter"
+fi
+if ! "$sdks/science/bin/python" -c "import matplotlib, numpy, pandas" 2>/dev/null; then
+    /usr/bin/python3 -m venv "$sdks/science"
+    "$sdks/science/bin/python" -m pip install --quiet --disable-pip-version-check "${science[@]}"
 fi

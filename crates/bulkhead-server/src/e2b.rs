@@ -4,6 +4,7 @@ pub(crate) mod control;
 pub(crate) mod envd;
 pub(crate) mod error;
 mod filter;
+pub(crate) mod interpreter;
 pub(crate) mod network;
 mod objects;
 mod secrets;

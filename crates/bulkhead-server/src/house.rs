@@ -21,7 +21,7 @@ use bulkhead_spec::{SecretBinding, SecretSource, Span, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    e2b::{envd::Watchers, network::Wish, transforms::Header},
+    e2b::{envd::Watchers, interpreter::Interpreter, network::Wish, transforms::Header},
     keys::Keys,
     private, random,
     secrets::Secrets,
@@ -30,6 +30,9 @@ use crate::{
 
 /// The label under which a room carries what its guests were promised.
 const LABEL: &str = "bulkhead.e2b";
+
+/// The template of rooms in which code is run piece by piece.
+const INTERPRETER: &str = "code-interpreter-v1";
 
 /// What every room is made from.
 #[derive(Clone, Debug)]
@@ -78,6 +81,8 @@ pub(crate) struct Tenant {
     next: AtomicU64,
     /// Who gathers what changes in it.
     pub(crate) watchers: Watchers,
+    /// Code that is run in it piece by piece.
+    pub(crate) interpreter: Interpreter,
 }
 
 /// A stream that ends with its room.
@@ -156,6 +161,7 @@ impl House {
             wires: Mutex::default(),
             next: AtomicU64::new(0),
             watchers: Watchers::default(),
+            interpreter: Interpreter::adopted(),
         };
         locked(&self.tenants).insert(record.id.clone(), Arc::new(tenant));
     }
@@ -180,7 +186,12 @@ impl House {
             wires: Mutex::default(),
             next: AtomicU64::new(0),
             watchers: Watchers::default(),
+            interpreter: Interpreter::default(),
         });
+        if tenant.facts.template == INTERPRETER {
+            let tenant = Arc::clone(&tenant);
+            tokio::spawn(async move { tenant.interpreter.warm(&tenant).await });
+        }
         locked(&self.tenants).insert(id, Arc::clone(&tenant));
         Ok(tenant)
     }
@@ -271,9 +282,9 @@ impl House {
     /// Ends a room; says whether it was there.
     pub(crate) async fn end(&self, id: &str) -> bool {
         let Some(tenant) = self.tenant(id) else { return false };
-        tenant.cut();
-        let ended = tenant.client.end(Duration::ZERO).await.is_ok();
+        // First nobody finds it any more: a client whose stream is cut asks at once why.
         self.let_go(&tenant);
+        let ended = tenant.client.end(Duration::ZERO).await.is_ok();
         if let Err(error) = self.journal.forget(id) {
             tracing::warn!(%error, "the record of a room stays");
         }
@@ -281,9 +292,9 @@ impl House {
     }
 
     fn let_go(&self, tenant: &Tenant) {
-        tenant.cut();
         self.forget_headers(&tenant.id);
         locked(&self.tenants).remove(&tenant.id);
+        tenant.cut();
     }
 
     /// Has the gateway of a room change its rules; nothing where the room has none.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! connection ─▶ wire ─▶ route ─▶ e2b::control (rooms come and go)
-//!                              └▶ e2b::envd    (programs and files of one room)
+//!                              ├▶ e2b::envd    (programs and files of one room)
+//!                              └▶ e2b::interpreter (code, piece by piece)
 //! ```
 //!
 //! Invariant: doors translate and nothing else. Rooms are made, held and ended by the engine; what

@@ -20,10 +20,11 @@ use http::{HeaderMap, Method, StatusCode, header::AUTHORIZATION};
 use http_body_util::{BodyExt as _, Limited};
 
 use self::connect::{Code, RpcError};
-pub(crate) use self::{files::signed, watch::Watchers};
+pub(crate) use self::{entry::absolute, files::signed, watch::Watchers};
 use super::{
     control::resume,
     error::{closed, plain, unreachable},
+    interpreter,
 };
 use crate::{
     house::{House, Tenant},
@@ -72,6 +73,9 @@ pub(crate) async fn answer(house: &House, inside: Inside, request: Request) -> R
         if let Err(error) = resume(&tenant).await {
             return error.into_response();
         }
+    }
+    if inside.port == interpreter::PORT {
+        return interpreter::answer(tenant, request).await;
     }
     if inside.port != ENVD {
         return port::answer(&tenant, inside.port, request).await;

@@ -43,11 +43,13 @@ fn journal_in(paths: &Paths) -> Result<Journal, Failure> {
     Ok(Journal::new(state, runtime))
 }
 
-/// The rules of a room. How long a program may run by default is meant for runs that nobody watches;
-/// a room has a life of its own, and a server in it may live as long.
+/// The rules of a room. How long a program may run and how much it may say by default is meant for
+/// runs that nobody watches; a room has a life of its own, a server in it may live as long, and of
+/// what it says only the last is kept.
 pub(crate) fn policy(wish: &Wish) -> Policy {
     let mut policy = wish.policy.clone();
     policy.defaults.timeout = None;
+    policy.defaults.output = None;
     policy
 }
 

@@ -55,6 +55,18 @@ impl Server {
         ran.stdout
     }
 
+    /// Kills it and starts another at the same place.
+    fn restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        let at = self.address.trim_start_matches("http://").to_owned();
+        let mut command = self.host.command(["serve", "--listen", &at]);
+        self.child = command.stderr(Stdio::null()).spawn().unwrap();
+        crate::host::within(std::time::Duration::from_secs(10), || {
+            std::net::TcpStream::connect(&at).is_ok()
+        });
+    }
+
     /// The rooms that are left.
     fn rooms(&self) -> String {
         self.host.bulkhead(["ls", "--all", "--quiet"]).stdout
@@ -141,14 +153,7 @@ fn a_server_that_was_killed_finds_its_rooms_again() {
     let make = "from e2b import Sandbox; r = Sandbox.create(timeout=60); \
                 r.files.write('note', 'kept'); print(r.sandbox_id)";
     let id = server.client(&python, &["-c", make]).trim().to_owned();
-    server.child.kill().unwrap();
-    server.child.wait().unwrap();
-    let at = server.address.trim_start_matches("http://").to_owned();
-    let mut command = server.host.command(["serve", "--listen", &at]);
-    server.child = command.stderr(Stdio::null()).spawn().unwrap();
-    crate::host::within(std::time::Duration::from_secs(10), || {
-        std::net::TcpStream::connect(&at).is_ok()
-    });
+    server.restart();
     let look = format!(
         "from e2b import Sandbox; r = Sandbox.connect('{id}'); \
          print(r.files.read('note')); r.kill()"
@@ -167,4 +172,65 @@ fn nobody_comes_in_without_a_key() {
                 \x20   try: urllib.request.urlopen(request); print('in')\n\
                 \x20   except urllib.error.HTTPError as error: print(error.code)";
     assert_eq!(server.client(&python, &["-c", look]), "401\n401\n");
+}
+
+#[test]
+fn the_code_interpreter_for_python_works_as_it_is() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("code.py").to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn the_asynchronous_code_interpreter_runs_many_pieces_at_once() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("code_async.py").to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn the_code_interpreter_for_javascript_works_as_it_is() {
+    let server = Server::start();
+    let copy = installed("javascript").join("code.mjs");
+    std::fs::copy(script("code.mjs"), &copy).unwrap();
+    let said = server.client(Path::new("/usr/bin/node"), &[copy.to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn names_in_contexts_outlive_the_server() {
+    let mut server = Server::start();
+    let python = installed("python/bin/python");
+    let make = "from e2b_code_interpreter import Sandbox; r = Sandbox.create(timeout=60); \
+                c = r.create_code_context(cwd='/tmp'); r.run_code('x = 41'); \
+                r.run_code('y = 1', context=c); print(r.sandbox_id, c.id)";
+    let told = server.client(&python, &["-c", make]);
+    let (id, context) = told.trim().split_once(' ').unwrap();
+    server.restart();
+    let look = format!(
+        "from e2b_code_interpreter import Sandbox; r = Sandbox.connect('{id}'); \
+         c = [it for it in r.list_code_contexts() if it.id == '{context}'][0]; \
+         print(c.cwd, r.run_code('x + 1').text, r.run_code('y + 1', context=c).text); r.kill()"
+    );
+    assert_eq!(server.client(&python, &["-c", &look]), "/tmp 42 2\n");
+}
+
+#[test]
+fn tables_figures_and_pictures_are_shown() {
+    let science = installed("science");
+    let science = science.canonicalize().unwrap();
+    let share = format!("{0}:{0}:ro", science.display());
+    let path = format!("PATH={}/bin:/usr/local/bin:/usr/bin:/bin", science.display());
+    let server = Server::start_on(Host::new(), |command| {
+        command.args(["--mount", &share, "--env", &path]);
+    });
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("science.py").to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
 }

@@ -11,7 +11,7 @@ use crate::clock::rfc3339;
 pub(super) const HOME: &str = "/home/user";
 
 /// A path as the room sees it: from the home directory if it does not say otherwise.
-pub(super) fn absolute(path: &str) -> String {
+pub(crate) fn absolute(path: &str) -> String {
     let below = path.strip_prefix("~/").or((path == "~" || path.is_empty()).then_some(""));
     let whole = match below {
         Some(below) => format!("{HOME}/{below}"),

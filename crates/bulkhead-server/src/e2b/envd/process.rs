@@ -20,6 +20,7 @@ use super::{
     },
     entry::absolute,
 };
+use crate::e2b::interpreter::TAG;
 
 /// The most bytes in one event.
 const CHUNK: usize = 32 << 10;
@@ -269,11 +270,12 @@ struct Selector {
 
 async fn find(call: &Call, wanted: &Selector) -> Result<ProgramInfo, RpcError> {
     let programs = call.tenant.client.programs().await.map_err(|error| broken(&error))?;
-    let found = programs.into_iter().rev().find(|it| match (&wanted.pid, &wanted.tag) {
-        (Some(pid), _) => it.pid == *pid,
-        (None, Some(tag)) => it.tag.as_ref() == Some(tag),
-        (None, None) => false,
-    });
+    let found =
+        programs.into_iter().rev().filter(shown).find(|it| match (&wanted.pid, &wanted.tag) {
+            (Some(pid), _) => it.pid == *pid,
+            (None, Some(tag)) => it.tag.as_ref() == Some(tag),
+            (None, None) => false,
+        });
     found.ok_or_else(|| {
         let message = match (&wanted.pid, &wanted.tag) {
             (Some(pid), _) => format!("process with pid {pid} not found"),
@@ -283,6 +285,11 @@ async fn find(call: &Call, wanted: &Selector) -> Result<ProgramInfo, RpcError> {
         };
         RpcError::new(Code::NotFound, message)
     })
+}
+
+/// The interpreter is part of the room, and no program that somebody started.
+fn shown(program: &ProgramInfo) -> bool {
+    program.tag.as_deref() != Some(TAG)
 }
 
 /// One that still runs.
@@ -298,7 +305,7 @@ async fn list(call: &Call) -> Result<Value, RpcError> {
     let programs = call.tenant.client.programs().await.map_err(|error| broken(&error))?;
     let shown: Vec<Value> = programs
         .iter()
-        .filter(|it| it.running)
+        .filter(|it| it.running && shown(it))
         .map(|it| {
             let mut words = it.argv.iter().map(|it| it.0.to_string_lossy().into_owned());
             let cmd = words.next().unwrap_or_default();
