@@ -73,6 +73,16 @@ else
     echo "install-peers: no npm, so no srt; its row will say so" >&2
 fi
 
+# A library; the bench looks for it here.
+llm=$(dirname "$0")/../target/peers/llm-sandbox
+if [ ! -x "$llm/bin/python" ] && command -v python3 >/dev/null; then
+    echo "install-peers: pip install llm-sandbox"
+    mkdir -p "$(dirname "$llm")"
+    { /usr/bin/python3 -m venv "$llm" && "$llm/bin/python" -m pip install --quiet \
+        --disable-pip-version-check "llm-sandbox[docker]==0.3.46"; } ||
+        echo "install-peers: llm-sandbox not installed; its rows will say so" >&2
+fi
+
 for program in bwrap unshare crun runc podman docker dockerd runsc busybox srt; do
     path=$(command -v "$program" || true)
     printf '%-10s %s\n' "$program" "${path:-missing}"

@@ -11,6 +11,7 @@ mod density;
 mod dockerd;
 mod machine;
 mod report;
+mod server;
 mod shuffle;
 mod spawner;
 mod start;
@@ -28,7 +29,7 @@ use crate::trouble::Trouble;
 
 /// What SPECIFICATION.md must promise, in its order; each verb fills in its own.
 #[cfg(test)]
-pub(crate) const PROMISED: [&str; 11] = [
+pub(crate) const PROMISED: [&str; 16] = [
     start::ROOT_TO_BWRAP,
     start::USER_TO_BWRAP,
     start::DOCKER_TO_ROOT,
@@ -40,6 +41,11 @@ pub(crate) const PROMISED: [&str; 11] = [
     container::RUN_TO_DOCKER,
     container::EXEC_TO_DOCKER,
     container::CROWD_TO_DOCKER,
+    server::FIRST_OUTPUT,
+    server::EXEC,
+    server::CONTEXT,
+    server::CREATES,
+    server::DOWNLOAD,
 ];
 
 /// What to measure.
@@ -53,6 +59,8 @@ pub(crate) enum BenchCommand {
     Density(density::DensityArgs),
     /// The same program by Docker alone, by Bulkhead on Docker, natively and without walls.
     Container(container::ContainerArgs),
+    /// Rooms over HTTP, through E2B's Python SDK: create, exec, code, files.
+    Server(server::ServerArgs),
     /// Starts what it reads from stdin and says how long it took; used by `start`.
     #[command(hide = true)]
     Spawner,
@@ -104,6 +112,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<ExitCode, Trouble> {
         BenchCommand::Work(args) => work::run(&args),
         BenchCommand::Density(args) => density::run(&args),
         BenchCommand::Container(args) => container::run(&args),
+        BenchCommand::Server(args) => server::run(&args),
         BenchCommand::Spawner => spawner::serve().map(|()| ExitCode::SUCCESS),
     }
 }

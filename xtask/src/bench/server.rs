@@ -1,0 +1,162 @@
+//! `bench server`: rooms over HTTP, as clients see them.
+//!
+//! Clients are E2B's own Python SDK, unmodified, and plain HTTP where the SDK would be what is
+//! measured. llm-sandbox on Docker does the same work beside it, if it is installed.
+
+mod client;
+mod peer;
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::bench::CommonArgs;
+use crate::bench::machine::Machine;
+use crate::bench::report::Report;
+use crate::bench::server::client::Samples;
+use crate::bench::stats::Summary;
+use crate::bench::table::Table;
+use crate::print;
+use crate::scratch::Scratch;
+use crate::specification::Measured;
+use crate::trouble::Trouble;
+
+/// Until the first byte of a program in a fresh room reaches the SDK, p50.
+pub(super) const FIRST_OUTPUT: &str = "server.first";
+/// A program in a room that runs, from the call of the SDK to its answer, p50.
+pub(super) const EXEC: &str = "server.exec";
+/// A Python snippet in a context that is made for it, p50.
+pub(super) const CONTEXT: &str = "server.context";
+/// Rooms that are made and ended in a second.
+pub(super) const CREATES: &str = "server.creates";
+/// The throughput of a download over that of a plain file server.
+pub(super) const DOWNLOAD: &str = "server.download";
+
+const JUDGES: &[&str] = &[FIRST_OUTPUT, EXEC, CONTEXT, CREATES, DOWNLOAD];
+
+/// What the client calls what it measures.
+const FIRST: &str = "cold create until first output";
+const ROUND_TRIP: &str = "exec round trip";
+const FRESH: &str = "snippet in a fresh context";
+const RATE: &str = "creates and deletes in a second";
+const OURS: &str = "download";
+const PLAIN: &str = "download from a plain file server";
+
+#[derive(Args)]
+pub(crate) struct ServerArgs {
+    /// How often each call is made.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// For how many seconds rooms are made and ended.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    seconds: u32,
+    /// How many MiB the file has that is sent and fetched.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
+    file: u32,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+pub(crate) fn run(args: &ServerArgs) -> Result<ExitCode, Trouble> {
+    let machine = Machine::before_the_run();
+    let scratch = Scratch::new()?;
+    print::progress("through E2B's Python SDK");
+    let ours = client::measure(args, &args.common.bulkhead()?, &scratch)?;
+    print::progress("llm-sandbox on Docker");
+    let peer = peer::measure(args.runs.min(20), &scratch);
+    let (theirs, note) = match peer {
+        Ok(samples) => (Some(samples), String::new()),
+        Err(trouble) => (None, trouble.to_string()),
+    };
+    let machine = machine.after_the_run();
+    let findings = Findings::of(machine, &ours, theirs.as_ref(), note);
+    let report = Report {
+        section: "server",
+        text: findings.to_string(),
+        measured: findings.measured(),
+        data: &findings,
+        judges: JUDGES,
+    };
+    report.deliver(&args.common)
+}
+
+/// All that was measured.
+#[derive(Serialize)]
+struct Findings {
+    machine: Machine,
+    times: Vec<Row>,
+    rates: Vec<(String, f64)>,
+    /// Why there is nothing of llm-sandbox.
+    note: String,
+}
+
+#[derive(Serialize)]
+struct Row {
+    what: String,
+    by: &'static str,
+    summary: Summary,
+}
+
+impl Findings {
+    fn of(machine: Machine, ours: &Samples, theirs: Option<&Samples>, note: String) -> Self {
+        let by = [("Bulkhead", Some(ours)), ("llm-sandbox", theirs)];
+        let rows = by.into_iter().flat_map(|(by, samples)| {
+            let times = samples.into_iter().flat_map(Samples::summaries);
+            times.map(move |(what, summary)| Row { what, by, summary })
+        });
+        Self { machine, times: rows.collect(), rates: ours.rates(), note }
+    }
+
+    fn p50(&self, what: &str) -> Option<f64> {
+        let row = self.times.iter().find(|it| it.what == what && it.by == "Bulkhead")?;
+        Some(row.summary.p50)
+    }
+
+    fn rate(&self, what: &str) -> Option<f64> {
+        self.rates.iter().find(|(it, _)| it == what).map(|(_, rate)| *rate)
+    }
+
+    fn measured(&self) -> Vec<Measured> {
+        let download = self.rate(OURS).zip(self.rate(PLAIN)).map(|(ours, plain)| ours / plain);
+        let figures = [
+            (FIRST_OUTPUT, self.p50(FIRST)),
+            (EXEC, self.p50(ROUND_TRIP)),
+            (CONTEXT, self.p50(FRESH)),
+            (CREATES, self.rate(RATE)),
+            (DOWNLOAD, download),
+        ];
+        let known = figures.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        known.map(|(key, value)| Measured { key, value }).collect()
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{}.\n", self.machine)?;
+        let mut table = Table::new(["what", "by", "runs", "p50 ms", "p90", "min"]);
+        for Row { what, by, summary } in &self.times {
+            let number = |value: f64| format!("{value:.2}");
+            table.row([
+                what.clone(),
+                (*by).to_owned(),
+                summary.runs.to_string(),
+                number(summary.p50),
+                number(summary.p90),
+                number(summary.min),
+            ]);
+        }
+        writeln!(out, "{table}")?;
+        let mut table = Table::new(["what", "figure"]);
+        for (what, rate) in &self.rates {
+            let unit = if what == RATE { "" } else { " MiB/s" };
+            table.row([what.clone(), format!("{rate:.0}{unit}")]);
+        }
+        write!(out, "{table}")?;
+        if !self.note.is_empty() {
+            write!(out, "\nNothing of llm-sandbox: {}.", self.note)?;
+        }
+        Ok(())
+    }
+}
