@@ -25,3 +25,13 @@ if ! "$sdks/science/bin/python" -c "import matplotlib, numpy, pandas" 2>/dev/nul
     /usr/bin/python3 -m venv "$sdks/science"
     "$sdks/science/bin/python" -m pip install --quiet --disable-pip-version-check "${science[@]}"
 fi
+
+# The first generation, which knows a server only by its domain.
+if ! "$sdks/python-old/bin/python" -c "import e2b" 2>/dev/null; then
+    /usr/bin/python3 -m venv "$sdks/python-old"
+    "$sdks/python-old/bin/python" -m pip install --quiet --disable-pip-version-check "e2b==1.11.1"
+fi
+if ! [ -d "$sdks/javascript-old/node_modules/e2b" ]; then
+    mkdir -p "$sdks/javascript-old"
+    npm install --silent --no-audit --no-fund --prefix "$sdks/javascript-old" "e2b@1.13.2"
+fi

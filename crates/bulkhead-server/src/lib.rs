@@ -17,8 +17,10 @@ mod private;
 mod random;
 mod route;
 mod secrets;
+mod tls;
 mod wire;
 
 pub use house::{Base, House};
 pub use keys::{Key, KeyError, Keys, Scope};
+pub use tls::Certificates;
 pub use wire::{Door, serve};

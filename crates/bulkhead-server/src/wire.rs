@@ -13,14 +13,17 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
     task::{AbortHandle, JoinSet},
 };
 
-use crate::{house::House, route::Doors};
+use crate::{house::House, route::Doors, tls::Certificates};
 
 /// How long a client may take for the head of a request.
 const HEAD: Duration = Duration::from_secs(30);
+
+/// The first byte of whoever speaks TLS, and of no request in plain text.
+const TLS: u8 = 0x16;
 
 /// The connection that a request came on.
 #[derive(Clone, Debug)]
@@ -50,8 +53,8 @@ impl Wire {
 /// Where clients come in.
 #[derive(Debug)]
 pub enum Door {
-    /// A port.
-    Tcp(TcpListener),
+    /// A port; with certificates, whoever speaks TLS there is understood too.
+    Tcp(TcpListener, Option<Certificates>),
     /// A socket in the filesystem.
     Unix(UnixListener),
 }
@@ -68,7 +71,7 @@ pub async fn serve(
     loop {
         tokio::select! {
             accepted = accept(&door) => match accepted {
-                Ok((socket, stream)) => take(&doors, socket, stream, &mut connections),
+                Ok((socket, fresh)) => take(&doors, socket, fresh, &mut connections),
                 Err(error) => {
                     // Out of descriptors: those that are open must end first.
                     tracing::warn!(%error, "could not take a connection");
@@ -91,31 +94,54 @@ trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Duplex for T {}
 
-async fn accept(door: &Door) -> io::Result<(OwnedFd, Box<dyn Duplex>)> {
+/// A connection of which nothing was read yet.
+enum Fresh {
+    Tcp(TcpStream, Option<Certificates>),
+    Unix(UnixStream),
+}
+
+impl Fresh {
+    /// The bytes that are meant.
+    async fn opened(self) -> io::Result<Box<dyn Duplex>> {
+        let (stream, certificates) = match self {
+            Self::Tcp(stream, Some(certificates)) => (stream, certificates),
+            Self::Tcp(stream, None) => return Ok(Box::new(stream)),
+            Self::Unix(stream) => return Ok(Box::new(stream)),
+        };
+        let mut first = [0];
+        stream.peek(&mut first).await?;
+        if first != [TLS] {
+            return Ok(Box::new(stream));
+        }
+        Ok(Box::new(certificates.acceptor().accept(stream).await?))
+    }
+}
+
+async fn accept(door: &Door) -> io::Result<(OwnedFd, Fresh)> {
     match door {
-        Door::Tcp(listener) => {
+        Door::Tcp(listener, certificates) => {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            Ok((stream.as_fd().try_clone_to_owned()?, Box::new(stream)))
+            let socket = stream.as_fd().try_clone_to_owned()?;
+            Ok((socket, Fresh::Tcp(stream, certificates.clone())))
         }
         Door::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
-            Ok((stream.as_fd().try_clone_to_owned()?, Box::new(stream)))
+            Ok((stream.as_fd().try_clone_to_owned()?, Fresh::Unix(stream)))
         }
     }
 }
 
 /// Serves one connection, in a task of its own.
-fn take(
-    doors: &Arc<Doors>,
-    socket: OwnedFd,
-    stream: Box<dyn Duplex>,
-    connections: &mut JoinSet<()>,
-) {
+fn take(doors: &Arc<Doors>, socket: OwnedFd, fresh: Fresh, connections: &mut JoinSet<()>) {
     let inner = Inner { socket: Mutex::new(Some(socket)), task: Mutex::default() };
     let wire = Wire(Arc::new(inner));
     let (doors, on) = (Arc::clone(doors), wire.clone());
     let task = connections.spawn(async move {
+        let Ok(Ok(stream)) = tokio::time::timeout(HEAD, fresh.opened()).await else {
+            tracing::debug!("a connection ended before it said anything");
+            return;
+        };
         let closing = on.clone();
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let (doors, wire) = (Arc::clone(&doors), on.clone());

@@ -32,9 +32,15 @@ pub(crate) struct DoorArgs {
     /// Let other machines come in: --listen may be an address that is not a loopback one
     #[arg(long, requires = "listen")]
     pub(crate) allow_remote: bool,
-    /// The domain by which ports of rooms are reached: PORT-ROOM.DOMAIN
-    #[arg(long, value_name = "DOMAIN")]
+    /// The domain by which the server and ports of rooms are reached, also over TLS: PORT-ROOM.DOMAIN
+    #[arg(long, value_name = "DOMAIN[:PORT]", requires = "listen")]
     pub(crate) domain: Option<String>,
+    /// Prove the domain with the certificates in FILE instead of one that the server makes
+    #[arg(long, value_name = "FILE", requires = "tls_key", requires = "domain")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The key to --tls-cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 /// `key …`

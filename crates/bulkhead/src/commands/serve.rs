@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
 use bulkhead_engine::rooms::Journal;
-use bulkhead_server::{Base, Door, House, serve};
+use bulkhead_server::{Base, Certificates, Door, House, serve};
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
@@ -39,6 +39,7 @@ pub(crate) fn run(
     let journal = Journal::new(state, runtime);
     let socket = args.door.socket.clone().unwrap_or_else(|| runtime.join("bulkhead.sock"));
     let base = base(&wish)?;
+    let certificates = certificates(&args.door, &base.state, printer)?;
     if keys.list().is_ok_and(|it| it.is_empty()) {
         printer.note("nobody has a key yet; make one: bulkhead key create NAME");
     }
@@ -51,9 +52,10 @@ pub(crate) fn run(
     threads.block_on(async {
         let opened = House::open(base, journal, keys, args.door.domain.clone()).await;
         let house = opened.map_err(|error| Failure::from_error(Code::Record, &error))?;
-        let (door, at) = open(args.door.listen, &socket).await.map_err(|error| {
-            Failure::new(Code::System, "could not open the door").because(error)
-        })?;
+        let (door, at) =
+            open(args.door.listen, certificates, &socket).await.map_err(|error| {
+                Failure::new(Code::System, "could not open the door").because(error)
+            })?;
         printer.note(&format!("serving at {at}"));
         let served = serve(Arc::new(house), door, told_to_stop()).await;
         if args.door.listen.is_none() {
@@ -86,6 +88,28 @@ fn base(wish: &Wish) -> Result<Base, Failure> {
     })
 }
 
+/// What proves the server's domain, if it has one.
+fn certificates(
+    args: &DoorArgs,
+    state: &Path,
+    printer: &Printer,
+) -> Result<Option<Certificates>, Failure> {
+    let Some(domain) = &args.domain else { return Ok(None) };
+    let failed = |error: io::Error| {
+        Failure::new(Code::System, "there are no certificates for the domain").because(error)
+    };
+    if let (Some(chain), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        return Certificates::given(chain, key).map(Some).map_err(failed);
+    }
+    let name = domain.split_once(':').map_or(domain.as_str(), |(name, _)| name);
+    let (own, authority) = Certificates::own(&state.join("tls"), name).map_err(failed)?;
+    let authority = authority.display();
+    printer.note(&format!(
+        "over TLS, clients must trust {authority} (SSL_CERT_FILE, NODE_EXTRA_CA_CERTS)"
+    ));
+    Ok(Some(own))
+}
+
 /// A door to the world is opened only by somebody who says so.
 fn check_remote(args: &DoorArgs) -> Result<(), Failure> {
     let Some(address) = args.listen else { return Ok(()) };
@@ -97,11 +121,15 @@ fn check_remote(args: &DoorArgs) -> Result<(), Failure> {
         .hint("listen on 127.0.0.1, or say --allow-remote if that is what you want"))
 }
 
-async fn open(listen: Option<SocketAddr>, socket: &Path) -> io::Result<(Door, String)> {
+async fn open(
+    listen: Option<SocketAddr>,
+    certificates: Option<Certificates>,
+    socket: &Path,
+) -> io::Result<(Door, String)> {
     if let Some(address) = listen {
         let listener = TcpListener::bind(address).await?;
         let at = format!("http://{}", listener.local_addr()?);
-        return Ok((Door::Tcp(listener), at));
+        return Ok((Door::Tcp(listener, certificates), at));
     }
     if let Some(dir) = socket.parent() {
         std::fs::create_dir_all(dir)?;

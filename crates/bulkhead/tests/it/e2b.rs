@@ -21,13 +21,18 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        Self::start_on(Host::new(), |_| ())
+        Self::start_with(&["--listen", "127.0.0.1:0"])
+    }
+
+    /// One that is started with `flags`.
+    fn start_with(flags: &[&str]) -> Self {
+        Self::start_on(Host::new(), flags, |_| ())
     }
 
     /// One with surroundings of its own.
-    fn start_on(host: Host, surround: impl FnOnce(&mut Command)) -> Self {
+    fn start_on(host: Host, flags: &[&str], surround: impl FnOnce(&mut Command)) -> Self {
         let key = host.bulkhead(["key", "create", "test"]).stdout.trim().to_owned();
-        let mut command = host.command(["serve", "--listen", "127.0.0.1:0"]);
+        let mut command = host.command(["serve"].iter().chain(flags));
         surround(&mut command);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
@@ -44,12 +49,22 @@ impl Server {
 
     /// What `program` says when it is pointed at the server.
     fn client(&self, program: &Path, args: &[&str]) -> String {
+        let at = ["E2B_API_URL", "E2B_SANDBOX_URL"].map(|it| (it, self.address.clone()));
+        self.client_with(program, args, &at)
+    }
+
+    /// What `program` says in surroundings that name the server in another way.
+    fn client_with(
+        &self,
+        program: &Path,
+        args: &[&str],
+        surroundings: &[(&str, String)],
+    ) -> String {
         let mut command = self.host.program(program.to_str().unwrap());
         let ran = command
             .args(args)
             .env("E2B_API_KEY", &self.key)
-            .env("E2B_API_URL", &self.address)
-            .env("E2B_SANDBOX_URL", &self.address);
+            .envs(surroundings.iter().map(|(name, it)| (*name, it)));
         let ran = self.host.ended(ran);
         assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
         ran.stdout
@@ -116,7 +131,7 @@ fn network_options_of_the_sdk_become_rules() {
 fn secrets_of_the_sdk_reach_their_host_and_no_room() {
     let host = Host::new();
     let models = Models::start(&host);
-    let server = Server::start_on(host, |it| models.lead(it));
+    let server = Server::start_on(host, &["--listen", "127.0.0.1:0"], |it| models.lead(it));
     let python = installed("python/bin/python");
     let said = server.client(&python, &[script("store.py").to_str().unwrap(), KEY]);
     assert_eq!(said, "all well\n");
@@ -142,6 +157,42 @@ fn the_javascript_sdk_works_as_it_is() {
     let copy = installed("javascript").join("all.mjs");
     std::fs::copy(script("all.mjs"), &copy).unwrap();
     let said = server.client(Path::new("/usr/bin/node"), &[copy.to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+/// A server that is known by its domain, over TLS, and what it wants its clients to trust.
+fn known_by_domain() -> (Server, [(&'static str, String); 3]) {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let domain = format!("rooms.test:{}", free.port());
+    let server = Server::start_with(&["--listen", &free.to_string(), "--domain", &domain]);
+    let authority = server.host.state().join("server/tls/authority.pem");
+    let authority = authority.to_str().unwrap().to_owned();
+    let trust = [
+        ("E2B_DOMAIN", domain),
+        ("SSL_CERT_FILE", authority.clone()),
+        ("NODE_EXTRA_CA_CERTS", authority),
+    ];
+    (server, trust)
+}
+
+#[test]
+fn the_first_generation_of_the_python_sdk_works_by_domain_over_tls() {
+    let (server, trust) = known_by_domain();
+    let python = installed("python-old/bin/python");
+    let script = script("old.py");
+    let said = server.client_with(&python, &[script.to_str().unwrap()], &trust);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn the_first_generation_of_the_javascript_sdk_works_by_domain_over_tls() {
+    let (server, trust) = known_by_domain();
+    let copy = installed("javascript-old").join("old.mjs");
+    std::fs::copy(script("old.mjs"), &copy).unwrap();
+    let node = Path::new("/usr/bin/node");
+    let said = server.client_with(node, &[copy.to_str().unwrap()], &trust);
     assert_eq!(said, "all well\n");
     assert_eq!(server.rooms(), "");
 }
@@ -226,9 +277,8 @@ fn tables_figures_and_pictures_are_shown() {
     let science = science.canonicalize().unwrap();
     let share = format!("{0}:{0}:ro", science.display());
     let path = format!("PATH={}/bin:/usr/local/bin:/usr/bin:/bin", science.display());
-    let server = Server::start_on(Host::new(), |command| {
-        command.args(["--mount", &share, "--env", &path]);
-    });
+    let server =
+        Server::start_with(&["--listen", "127.0.0.1:0", "--mount", &share, "--env", &path]);
     let python = installed("python/bin/python");
     let said = server.client(&python, &[script("science.py").to_str().unwrap()]);
     assert_eq!(said, "all well\n");
