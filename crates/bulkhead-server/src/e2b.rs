@@ -9,3 +9,4 @@ pub(crate) mod network;
 mod objects;
 mod secrets;
 pub(crate) mod transforms;
+pub(crate) mod volumes;

@@ -12,19 +12,23 @@ use std::{
 };
 
 use bulkhead_engine::rooms::{
-    Client, ClientError, Journal, JournalError, LaunchError, Life, Lifetime, Record, Then,
-    launch,
+    Client, ClientError, Journal, JournalError, LaunchError, Life, Lifetime, Listed, Record,
+    Then, launch,
 };
 use bulkhead_engine::way_out::{self, Ask, Reply};
 use bulkhead_policy::Policy;
-use bulkhead_spec::{SecretBinding, SecretSource, Span, Spec};
+use bulkhead_spec::{Mount, SecretBinding, SecretSource, Span, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    e2b::{envd::Watchers, interpreter::Interpreter, network::Wish, transforms::Header},
+    e2b::{
+        envd::Watchers, interpreter::Interpreter, network::Wish, transforms::Header,
+        volumes::PLACE,
+    },
     keys::Keys,
     private, random,
     secrets::Secrets,
+    volumes::{Volume, Volumes},
     wire::Wire,
 };
 
@@ -33,6 +37,9 @@ const LABEL: &str = "bulkhead.e2b";
 
 /// The template of rooms in which code is run piece by piece.
 const INTERPRETER: &str = "code-interpreter-v1";
+
+/// The label of a room that keeps a volume.
+const VOLUME: &str = "bulkhead.volume";
 
 /// What every room is made from.
 #[derive(Clone, Debug)]
@@ -60,6 +67,7 @@ pub struct House {
     journal: Journal,
     pub(crate) keys: Keys,
     pub(crate) secrets: Secrets,
+    pub(crate) volumes: Volumes,
     /// The name that user ports are reached by.
     pub(crate) domain: Option<String>,
     tenants: Mutex<BTreeMap<String, Arc<Tenant>>>,
@@ -124,6 +132,8 @@ pub(crate) struct Wanted {
     pub(crate) timeout: Duration,
     /// What its gateway sets on requests.
     pub(crate) headers: Vec<Header>,
+    /// Volumes that it sees.
+    pub(crate) mounts: Vec<Mount>,
 }
 
 impl House {
@@ -135,8 +145,9 @@ impl House {
         domain: Option<String>,
     ) -> Result<Self, JournalError> {
         let secrets = Secrets::at(&base.state.join("secrets.json"));
+        let volumes = Volumes::at(&base.state.join("volumes"));
         let tenants = Mutex::new(BTreeMap::new());
-        let house = Self { base, journal, keys, secrets, domain, tenants };
+        let house = Self { base, journal, keys, secrets, volumes, domain, tenants };
         for listed in house.journal.living()? {
             house.adopt(&listed.record).await;
         }
@@ -172,6 +183,7 @@ impl House {
         let mut record = self.record(&id, &wanted)?;
         let laid = self.lay_headers(&id, &wanted.headers).map_err(LaunchError::System)?;
         record.spec.egress.secrets.extend(laid);
+        record.spec.mounts.extend(wanted.mounts.iter().cloned());
         if let Err(error) = launch(&self.base.program, &record).await {
             self.forget_headers(&id);
             return Err(error);
@@ -215,6 +227,36 @@ impl House {
         let asked = wanted.facts.env.iter().map(|(name, it)| (name.as_str(), it.as_str()));
         record.spec.env.extend(asked.chain(own).map(|(name, it)| (name.into(), it.into())));
         Ok(record)
+    }
+
+    /// A small room that sees a volume and nothing else.
+    pub(crate) async fn keeper(&self, volume: &Volume) -> Result<Client, LaunchError> {
+        let start = async || {
+            self.forget_keepers();
+            let id = format!("k{}", random::word(20).map_err(LaunchError::System)?);
+            let Base { policy, backend, runtime, .. } = self.base.clone();
+            let mount = self.volumes.mount(volume, PLACE).map_err(LaunchError::System)?;
+            let spec = Spec { mounts: vec![mount], ..Spec::default() };
+            let mut record = Record::new(id.clone(), id.clone(), spec, policy);
+            (record.backend, record.runtime) = (backend, runtime);
+            let idle = Some(Span(Duration::from_mins(1)));
+            record.lifetime = Lifetime { ttl: None, idle, then: Then::Kill };
+            record.labels.insert(VOLUME.to_owned(), volume.id.clone());
+            launch(&self.base.program, &record).await?;
+            Ok(Client::new(self.journal.socket(&id)))
+        };
+        self.volumes.keeper(volume, start).await
+    }
+
+    /// Forgets the keepers that have ended: nobody asks how.
+    fn forget_keepers(&self) {
+        let ended =
+            |it: &Listed| it.life != Life::Alive && it.record.labels.contains_key(VOLUME);
+        for listed in self.journal.list().unwrap_or_default().iter().filter(|it| ended(it)) {
+            if let Err(error) = self.journal.forget(&listed.record.id) {
+                tracing::warn!(%error, "the record of a keeper stays");
+            }
+        }
     }
 
     /// Writes the values of headers where only the gateway of the room reads them.

@@ -18,6 +18,7 @@ mod random;
 mod route;
 mod secrets;
 mod tls;
+mod volumes;
 mod wire;
 
 pub use house::{Base, House};

@@ -14,6 +14,7 @@ use axum::{
     routing::{delete, get, post, put},
 };
 use bulkhead_engine::{rooms::LaunchError, way_out::Reply};
+use bulkhead_spec::Mount;
 use http::{HeaderValue, Method};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,7 +23,7 @@ use super::{
     error::{ApiError, json_body},
     filter::{Filter, pairs},
     network::Wish,
-    objects::{NewSandbox, detail, listed, sandbox},
+    objects::{NewSandbox, VolumeMount, detail, listed, sandbox},
     transforms,
 };
 use crate::{
@@ -62,7 +63,9 @@ pub(crate) fn router(house: Arc<House>) -> Router {
         .route("/templates/{id}", delete(no_template))
         .route("/templates/aliases/{alias}", get(alias))
         .merge(super::secrets::router())
+        .merge(super::volumes::router())
         .layer(guard)
+        .merge(super::volumes::content())
         .route("/health", get(async || ""))
         .fallback(async || ApiError::new(404, "there is no such call here").into_response())
         .with_state(house)
@@ -106,6 +109,7 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     let none = transforms::Rules::default();
     let headers = network.rules.as_ref().unwrap_or(&none);
     let headers = transforms::headers(headers, &house.secrets)?;
+    let mounts = mounts_of(house, wanted.volume_mounts.as_deref().unwrap_or_default())?;
     let auto_resume = wanted.auto_resume.as_ref().is_some_and(|it| it.enabled);
     if wanted.auto_pause_memory == Some(false) && auto_resume {
         return Err(ApiError::new(400, "autoResume needs memory to be kept"));
@@ -126,7 +130,7 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
         auto_resume,
     };
     let made = house
-        .make(Wanted { facts, timeout, headers })
+        .make(Wanted { facts, timeout, headers, mounts })
         .await
         .map_err(|error| refused(&error))?;
     Ok(json_body(201, &sandbox(house, &made)))
@@ -139,13 +143,22 @@ fn check_wanted(wanted: &NewSandbox) -> Result<(), ApiError> {
     if !known.contains(&template) {
         return Err(ApiError::new(404, format!("template '{template}' not found")));
     }
-    if wanted.volume_mounts.as_ref().is_some_and(|it| !it.is_empty()) {
-        return Err(ApiError::new(400, "volumes cannot be mounted by this server"));
-    }
     if wanted.mcp.is_some() {
         return Err(ApiError::new(400, "this server has no MCP gateway template"));
     }
     Ok(())
+}
+
+/// The volumes that are wanted, as shares.
+fn mounts_of(house: &House, wanted: &[VolumeMount]) -> Result<Vec<Mount>, ApiError> {
+    let mount = |VolumeMount { name, path }: &VolumeMount| {
+        let volume = house.volumes.find(name).map_err(internal)?;
+        let absent = || ApiError::new(400, format!("volume '{name}' not found"));
+        let volume = volume.ok_or_else(absent)?;
+        let mount = house.volumes.mount(&volume, path);
+        mount.map_err(|error| ApiError::new(400, error.to_string()))
+    };
+    wanted.iter().map(mount).collect()
 }
 
 /// What the client says about the network, in both places where it can.

@@ -20,7 +20,11 @@ use http::{HeaderMap, Method, StatusCode, header::AUTHORIZATION};
 use http_body_util::{BodyExt as _, Limited};
 
 use self::connect::{Code, RpcError};
-pub(crate) use self::{entry::absolute, files::signed, watch::Watchers};
+pub(crate) use self::{
+    entry::absolute,
+    files::{chunks, signed},
+    watch::Watchers,
+};
 use super::{
     control::resume,
     error::{closed, plain, unreachable},

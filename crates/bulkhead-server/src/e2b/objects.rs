@@ -32,7 +32,14 @@ pub(crate) struct NewSandbox {
     pub(crate) metadata: Option<BTreeMap<String, String>>,
     pub(crate) env_vars: Option<BTreeMap<String, String>>,
     pub(crate) mcp: Option<Value>,
-    pub(crate) volume_mounts: Option<Vec<Value>>,
+    pub(crate) volume_mounts: Option<Vec<VolumeMount>>,
+}
+
+/// A volume, and where the room sees it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct VolumeMount {
+    pub(crate) name: String,
+    pub(crate) path: String,
 }
 
 /// Whether traffic wakes a frozen room.

@@ -142,6 +142,17 @@ fn secrets_of_the_sdk_reach_their_host_and_no_room() {
 }
 
 #[test]
+fn volumes_of_the_sdk_outlive_their_rooms() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let at = ["E2B_API_URL", "E2B_SANDBOX_URL", "E2B_VOLUME_API_URL"];
+    let at = at.map(|it| (it, server.address.clone()));
+    let script = script("volumes.py");
+    let said = server.client_with(&python, &[script.to_str().unwrap()], &at);
+    assert_eq!(said, "all well\n");
+}
+
+#[test]
 fn many_rooms_at_once_work_through_the_asynchronous_sdk() {
     let server = Server::start();
     let python = installed("python/bin/python");

@@ -110,6 +110,12 @@ impl Client {
         self.done(Request::File(FileRequest::Remove { path: path.into(), depth })).await
     }
 
+    /// Gives something other permissions.
+    pub async fn set_mode(&self, path: &[u8], mode: u32) -> Answered<()> {
+        let request = FileRequest::Set { path: path.into(), mode: Some(mode), modified: None };
+        self.done(Request::File(request)).await
+    }
+
     /// Connects to a TCP port inside.
     pub async fn forward(&self, port: u16) -> Answered<DuplexStream> {
         let (mut from, mut to) = self.ask(Request::Forward { port }).await?;

@@ -164,7 +164,9 @@ fn part(range: &str, size: u64) -> Option<(u64, u64)> {
     (first < end).then_some((first, end - first))
 }
 
-fn chunks(reading: Download) -> impl futures_util::Stream<Item = Result<Vec<u8>, ClientError>> {
+pub(crate) fn chunks(
+    reading: Download,
+) -> impl futures_util::Stream<Item = Result<Vec<u8>, ClientError>> {
     stream::unfold(Some(reading), async |reading| {
         let mut reading = reading?;
         match reading.next().await {
