@@ -35,3 +35,8 @@ if ! [ -d "$sdks/javascript-old/node_modules/e2b" ]; then
     mkdir -p "$sdks/javascript-old"
     npm install --silent --no-audit --no-fund --prefix "$sdks/javascript-old" "e2b@1.13.2"
 fi
+# The command.
+if ! [ -x "$sdks/command/node_modules/.bin/e2b" ]; then
+    mkdir -p "$sdks/command"
+    npm install --silent --no-audit --no-fund --prefix "$sdks/command" "@e2b/cli@2.19.0"
+fi

@@ -17,7 +17,7 @@ use bulkhead_engine::rooms::{
 };
 use bulkhead_engine::way_out::{self, Ask, Reply};
 use bulkhead_policy::Policy;
-use bulkhead_spec::{Mount, SecretBinding, SecretSource, Span, Spec};
+use bulkhead_spec::{Egress, Mount, Network, SecretBinding, SecretSource, Span, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -347,6 +347,16 @@ impl House {
         }
         let told = tokio::task::spawn_blocking(move || way_out::ask(&socket, &ask));
         told.await.map_err(io::Error::other)?.map(Some)
+    }
+
+    /// What every room may reach.
+    pub(crate) fn egress(&self) -> &Egress {
+        &self.base.spec.egress
+    }
+
+    /// Whether a room may reach anybody if its maker does not say.
+    pub(crate) fn has_network(&self) -> bool {
+        self.base.spec.network != Network::None
     }
 
     /// Ceilings of every room: processors and memory.

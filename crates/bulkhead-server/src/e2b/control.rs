@@ -105,7 +105,7 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     check_wanted(&wanted)?;
     let network = network_of(&wanted);
     // What cannot be held is refused before anything is made.
-    network.rules()?;
+    network.rules(house.egress())?;
     let none = transforms::Rules::default();
     let headers = network.rules.as_ref().unwrap_or(&none);
     let headers = transforms::headers(headers, &house.secrets)?;
@@ -332,8 +332,14 @@ async fn logs(State(house): Shared, Path(id): Path<String>) -> Answer {
         (at, format!("started {}: {}", it.id, words.join(" ")))
     });
     let lines: Vec<_> = lines.collect();
-    let old: Vec<_> =
-        lines.iter().map(|(at, line)| json!({ "timestamp": at, "line": line })).collect();
+    // A line is JSON in text, for clients that pick it apart.
+    let old: Vec<_> = lines
+        .iter()
+        .map(|(at, line)| {
+            let line = json!({ "level": "info", "logger": "process", "message": line });
+            json!({ "timestamp": at, "line": line.to_string() })
+        })
+        .collect();
     let new: Vec<_> = lines
         .iter()
         .map(|(at, line)| {
@@ -346,7 +352,7 @@ async fn logs(State(house): Shared, Path(id): Path<String>) -> Answer {
 async fn network(State(house): Shared, Path(id): Path<String>, body: Bytes) -> Answer {
     let wish: Wish = parsed(&body)?;
     let tenant = tenant(&house, &id)?;
-    let ask = wish.ask()?;
+    let ask = wish.ask(house.egress())?;
     let told = house.tell_gateway(&id, ask).await;
     match told.map_err(internal)? {
         Some(Reply::Refused { why }) => Err(ApiError::new(400, why)),

@@ -1,11 +1,12 @@
 //! What a sandbox may reach, in the words of E2B's clients, as rules of the gateway.
 //!
-//! E2B opens the world and lets a client close it; here it is closed and a client may open it, as
-//! far as the server's own configuration lets it. Where the two differ, the stricter holds: what a
-//! client denies is denied though it also allows it.
+//! E2B opens the world and lets a client close it. Here the server's flags say what every room may
+//! reach, and a client may ask for more by name, as far as the server's configuration lets it.
+//! `allow_internet_access` is no such ask: clients send `true` though nobody said so. Where the two
+//! differ otherwise, the stricter holds: what a client denies is denied though it also allows it.
 
 use bulkhead_engine::way_out::Ask;
-use bulkhead_spec::{Network, Preset, Sourced, Spec, allowing, denying};
+use bulkhead_spec::{Egress, Network, Preset, Sourced, Spec, allowing, denying};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -49,15 +50,9 @@ pub(crate) struct Rules {
 }
 
 impl Wish {
-    /// Whether the client said anything that changes what a room may reach.
-    fn says_something(&self) -> bool {
-        self.internet.is_some() || !self.allow_out.is_empty() || !self.deny_out.is_empty()
-    }
-
     /// Whether everything is closed but for what is named.
     fn closes(&self) -> bool {
-        let everything = |it: &String| EVERYTHING.contains(&it.as_str());
-        self.internet == Some(false) || self.deny_out.iter().any(everything)
+        self.internet == Some(false) || self.deny_out.iter().any(|it| is_everything(it))
     }
 
     /// What of it this server cannot do is refused by its name.
@@ -77,23 +72,28 @@ impl Wish {
         }
     }
 
-    /// The rules that it means.
-    pub(crate) fn rules(&self) -> Result<Rules, ApiError> {
+    /// The rules that it means, where those of `base` are the server's own. What the server allows
+    /// is closed by whoever closes everything, and what it denies stays denied.
+    pub(crate) fn rules(&self, base: &Egress) -> Result<Rules, ApiError> {
         self.check()?;
-        let names = |it: &&String| !is_range(it);
-        if !self.closes() && self.allow_out.iter().any(|it| names(&it)) {
+        let opens = self.allow_out.iter().any(|it| is_everything(it));
+        if !self.closes() && !opens && self.allow_out.iter().any(|it| !is_range(it)) {
             let message = "domains in allowOut need 0.0.0.0/0 in denyOut, \
                            or everything else could be reached too";
             return Err(ApiError::new(400, message));
         }
-        let mut allow = if self.closes() { Vec::new() } else { Preset::Open.allow() };
-        let mut deny = if self.closes() { Vec::new() } else { Preset::Open.deny() };
-        for text in &self.allow_out {
+        let mut allow = if self.closes() { Vec::new() } else { base.allow.clone() };
+        let mut deny = Vec::new();
+        if opens {
+            allow.extend(Preset::Open.allow());
+            deny.extend(Preset::Open.deny());
+        }
+        for text in self.allow_out.iter().filter(|it| !is_everything(it)) {
             // Their star stands for any depth.
             let text = text.strip_prefix("*.").map_or(text.clone(), |it| format!("**.{it}"));
             allow.extend(allowing(&text, ORIGIN).map_err(|error| refused(&error))?);
         }
-        for text in self.deny_out.iter().filter(|it| !EVERYTHING.contains(&it.as_str())) {
+        for text in self.deny_out.iter().filter(|it| !is_everything(it)) {
             if !is_range(text) {
                 let message =
                     format!("denyOut takes addresses and ranges, and `{text}` is none");
@@ -107,14 +107,14 @@ impl Wish {
         Ok(Rules { allow, deny })
     }
 
-    /// Makes `spec` what the client wants; a client that says nothing gets what the server has.
+    /// Makes `spec`, which is the server's, what the client wants.
     pub(crate) fn apply(&self, spec: &mut Spec) -> Result<(), ApiError> {
-        self.check()?;
-        if !self.says_something() {
-            return Ok(());
+        let Rules { allow, deny } = self.rules(&spec.egress)?;
+        let unchanged = !self.closes() && allow.len() == spec.egress.allow.len();
+        let observed = !self.closes() && spec.network == Network::Observe;
+        if !unchanged && !observed {
+            spec.network = if allow.is_empty() { Network::None } else { Network::Proxy };
         }
-        let Rules { allow, deny } = self.rules()?;
-        spec.network = if allow.is_empty() { Network::None } else { Network::Proxy };
         spec.egress.allow = allow;
         spec.egress.deny.extend(deny);
         Ok(())
@@ -125,18 +125,24 @@ impl Wish {
         self.allow_public_traffic == Some(false)
     }
 
+    /// Whether somebody can be reached, on a server whose rooms can as it `has`.
+    #[expect(clippy::fn_params_excessive_bools, reason = "the word of the protocol")]
+    pub(crate) fn reaches_anybody(&self, has: bool) -> bool {
+        !self.allow_out.is_empty() || has && !self.closes()
+    }
+
     /// Whether nothing is asked for that a room without a network does not have.
     pub(crate) fn opens_nothing(&self) -> bool {
         self.closes() && self.allow_out.is_empty()
     }
 
-    /// How a room that has a gateway is told.
-    pub(crate) fn ask(&self) -> Result<Ask, ApiError> {
+    /// How a room that has a gateway is told, on a server whose own rules are those of `base`.
+    pub(crate) fn ask(&self, base: &Egress) -> Result<Ask, ApiError> {
         if self.rules.as_ref().is_some_and(|it| !it.is_empty()) {
             let message = "header transforms are set when a sandbox is created, not later";
             return Err(ApiError::new(400, message));
         }
-        let Rules { allow, deny } = self.rules()?;
+        let Rules { allow, deny } = self.rules(base)?;
         Ok(Ask::Replace { origin: ORIGIN.to_owned(), allow, deny })
     }
 }
@@ -152,6 +158,10 @@ fn is_something(value: &Value) -> bool {
         Value::Array(items) => !items.is_empty(),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
+}
+
+fn is_everything(text: &str) -> bool {
+    EVERYTHING.contains(&text)
 }
 
 fn is_range(text: &str) -> bool {
@@ -194,13 +204,34 @@ mod tests {
 
     #[test]
     fn the_internet_is_opened_by_name_and_closed_by_name() {
-        let open = spec(json!({ "allow_internet_access": true })).unwrap();
-        assert_eq!(open.network, Network::Proxy);
-        assert_eq!(open.egress.allow.len(), 1);
-        let some = spec(json!({ "denyOut": ["10.0.0.0/8"] })).unwrap();
-        assert!(told(&some.egress.deny).contains(&"10.0.0.0/8".to_owned()));
+        let unsaid = spec(json!({ "allow_internet_access": true })).unwrap();
+        assert_eq!(unsaid.network, Network::None);
+        let open = spec(json!({ "allowOut": ["0.0.0.0/0"], "denyOut": ["10.0.0.0/8"] }));
+        let open = open.unwrap();
+        assert_eq!((open.network, open.egress.allow.len()), (Network::Proxy, 1));
+        assert!(told(&open.egress.deny).contains(&"10.0.0.0/8".to_owned()));
         let shut = spec(json!({ "allow_internet_access": false })).unwrap();
         assert_eq!(shut.network, Network::None);
+    }
+
+    #[test]
+    fn what_the_server_allows_is_kept_or_closed_as_a_whole() {
+        let mut base = Spec { network: Network::Proxy, ..Spec::default() };
+        base.egress.allow = allowing("server.example", "flag").unwrap();
+        base.egress.deny = denying("evil.example", "flag").unwrap();
+        let apply = |wish: Value| {
+            let mut spec = base.clone();
+            serde_json::from_value::<Wish>(wish).unwrap().apply(&mut spec).unwrap();
+            (spec.network, told(&spec.egress.allow), told(&spec.egress.deny))
+        };
+        let (network, allow, deny) = apply(json!({ "denyOut": ["10.0.0.0/8"] }));
+        assert_eq!(network, Network::Proxy);
+        assert_eq!(allow, ["server.example"]);
+        assert_eq!(deny, ["evil.example", "10.0.0.0/8"]);
+        let shut = apply(json!({ "allow_internet_access": false }));
+        assert_eq!(shut, (Network::None, vec![], vec!["evil.example".to_owned()]));
+        let wish = json!({ "allowOut": ["a.example"], "denyOut": ["0.0.0.0/0"] });
+        assert_eq!(apply(wish).1, ["a.example"]);
     }
 
     #[test]

@@ -94,9 +94,8 @@ pub(crate) fn detail(house: &House, tenant: &Tenant) -> Value {
             json!({ "onTimeout": on_timeout, "autoResume": tenant.facts.auto_resume });
         object.insert("lifecycle".to_owned(), lifecycle);
         let network = tenant.network();
-        if let Some(internet) = network.internet {
-            object.insert("allowInternetAccess".to_owned(), internet.into());
-        }
+        let internet = network.reaches_anybody(house.has_network());
+        object.insert("allowInternetAccess".to_owned(), internet.into());
         object.insert("network".to_owned(), json!(network));
     }
     object

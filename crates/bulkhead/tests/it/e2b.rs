@@ -153,6 +153,26 @@ fn volumes_of_the_sdk_outlive_their_rooms() {
 }
 
 #[test]
+fn the_command_works_as_it_is() {
+    let server = Server::start();
+    let command = installed("command/node_modules/.bin/e2b");
+    let e2b = |args: &[&str]| server.client(&command, args);
+    assert!(e2b(&["sandbox", "list"]).contains("No sandboxes found"));
+    let id = e2b(&["sandbox", "create", "base", "--detach"]).trim().to_owned();
+    assert!(e2b(&["sandbox", "list"]).contains(&id));
+    assert_eq!(e2b(&["sandbox", "exec", &id, "echo", "from inside"]), "from inside\n");
+    let info = e2b(&["sandbox", "info", &id]);
+    assert!(info.contains("State: running") && info.contains("access: false"), "{info}");
+    assert!(e2b(&["sandbox", "metrics", &id]).contains("CPU"));
+    assert!(e2b(&["sandbox", "logs", &id]).contains("started 1"));
+    assert!(e2b(&["sandbox", "pause", &id]).contains("paused"));
+    assert!(e2b(&["sandbox", "info", &id]).contains("State: paused"));
+    assert!(e2b(&["sandbox", "resume", &id]).contains("resumed"));
+    assert!(e2b(&["sandbox", "kill", &id]).contains("killed"));
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
 fn many_rooms_at_once_work_through_the_asynchronous_sdk() {
     let server = Server::start();
     let python = installed("python/bin/python");
