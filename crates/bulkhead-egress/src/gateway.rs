@@ -14,6 +14,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     runtime::{Builder, Handle},
     sync::oneshot,
+    task::AbortHandle,
 };
 
 use crate::{
@@ -100,6 +101,11 @@ impl Gateway {
         self.runtime.spawn(entrance::adopt(room, Wire::other(stream), wanted));
     }
 
+    /// Runs `task` on the gateway's thread, until it ends or the gateway does.
+    pub fn attend(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        self.runtime.spawn(task).abort_handle()
+    }
+
     /// The answer to a question for a name, as it would go over UDP; none to what is no question.
     pub fn answer(&self, question: &[u8]) -> Option<Vec<u8>> {
         dns::answer(&self.room, question)
@@ -132,6 +138,11 @@ impl Gateway {
         self.room.authority.as_ref().map(Authority::certificate)
     }
 
+    /// Begins to shut every entrance and end every connection, and does not wait for that.
+    pub fn close(&self) {
+        drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// Shuts every entrance, ends every connection, and says what has passed.
     ///
     /// Whoever comes second finds it shut.
@@ -141,7 +152,7 @@ impl Gateway {
     }
 
     fn end(&self) {
-        drop(self.stop.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // It can only have panicked, and then everything of it is gone as well.

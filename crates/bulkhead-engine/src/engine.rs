@@ -171,6 +171,8 @@ impl Engine {
         let Built { sandbox, way_out, guide } = self.build(id, plan, *backend).await?;
         self.ledger.record(id, &Event::Created)?;
         let ended = self.attend(&*sandbox, placed, guide.as_ref(), console).await;
+        // Its thread ends while the sandbox is removed.
+        way_out.iter().for_each(WayOut::close);
         let usage = sandbox.usage();
         sandbox.destroy().await?;
         let egress = way_out.map(WayOut::end);

@@ -127,6 +127,11 @@ impl WayOut {
         self.gateway.open(entrances).map_err(|error| RunError::WayOut(error.into()))
     }
 
+    /// Begins to shut it: nobody is left inside who could use it.
+    pub(crate) fn close(&self) {
+        self.gateway.close();
+    }
+
     /// Shuts it, and says what has passed.
     pub(crate) fn end(self) -> EgressUsage {
         drop(self.control);

@@ -5,14 +5,13 @@
 
 use std::{
     fs,
-    io::{self, BufRead as _, BufReader, Write as _},
+    io::{self, BufRead as _, Write as _},
     os::unix::{
         fs::{DirBuilderExt as _, PermissionsExt as _},
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
     sync::{Arc, Weak},
-    thread,
     time::Duration,
 };
 
@@ -20,6 +19,11 @@ use bulkhead_egress::Gateway;
 use bulkhead_policy::{EgressRules, Verdict};
 use bulkhead_spec::{EgressUsage, Host, Sourced};
 use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    task::AbortHandle,
+    time::timeout,
+};
 
 /// The longest question.
 const MOST: u64 = 64 * 1024;
@@ -105,17 +109,18 @@ pub fn ask(path: &Path, ask: &Ask) -> io::Result<Reply> {
     line.push(b'\n');
     stream.write_all(&line)?;
     let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer)?;
+    io::BufReader::new(stream).read_line(&mut answer)?;
     Ok(serde_json::from_str(&answer)?)
 }
 
 /// The socket of one sandbox; removed when it is dropped.
 pub(super) struct Control {
     path: PathBuf,
+    serving: AbortHandle,
 }
 
 impl Control {
-    /// Makes the socket and answers on it for as long as the gateway lives.
+    /// Makes the socket and answers on it for as long as the gateway lives, on its thread.
     pub(super) fn open(dir: &Path, id: &str, gateway: &Arc<Gateway>) -> io::Result<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let path = socket_of(dir, id);
@@ -125,40 +130,38 @@ impl Control {
             Ok(()) | Err(_) => {}
         }
         let listener = UnixListener::bind(&path)?;
-        let control = Self { path };
+        listener.set_nonblocking(true)?;
+        let serving = gateway.attend(serve(listener, Arc::downgrade(gateway)));
+        let control = Self { path, serving };
         fs::set_permissions(&control.path, fs::Permissions::from_mode(0o600))?;
-        let gateway = Arc::downgrade(gateway);
-        thread::Builder::new()
-            .name("bulkhead-rules".to_owned())
-            .spawn(move || serve(&listener, &gateway))?;
         Ok(control)
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Whoever serves it wakes up and finds the gateway gone. What is not there to be removed or
-        // woken is as it should be.
-        drop(UnixStream::connect(&self.path));
+        self.serving.abort();
+        // What is not there to be removed is as it should be.
         fs::remove_file(&self.path).unwrap_or_default();
     }
 }
 
-fn serve(listener: &UnixListener, gateway: &Weak<Gateway>) {
-    for stream in listener.incoming() {
+async fn serve(listener: UnixListener, gateway: Weak<Gateway>) {
+    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else { return };
+    while let Ok((stream, _)) = listener.accept().await {
         let Some(gateway) = gateway.upgrade() else { return };
-        let answered = stream.and_then(|stream| answer(stream, &gateway));
-        if let Err(error) = answered {
-            tracing::debug!(%error, "somebody who asked for rules went away");
+        // One at a time; somebody who does not ask holds up the next for this long and no longer.
+        let answered = timeout(PATIENCE, answer(stream, &gateway)).await;
+        if !matches!(answered, Ok(Ok(()))) {
+            tracing::debug!("somebody who asked for rules went away");
         }
     }
 }
 
-fn answer(mut stream: UnixStream, gateway: &Gateway) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+async fn answer(stream: tokio::net::UnixStream, gateway: &Gateway) -> io::Result<()> {
+    let (from, mut to) = stream.into_split();
     let mut line = String::new();
-    BufReader::new(io::Read::take(&stream, MOST)).read_line(&mut line)?;
+    BufReader::new(from.take(MOST)).read_line(&mut line).await?;
     if line.is_empty() {
         return Ok(());
     }
@@ -168,7 +171,7 @@ fn answer(mut stream: UnixStream, gateway: &Gateway) -> io::Result<()> {
     };
     let mut line = serde_json::to_vec(&reply)?;
     line.push(b'\n');
-    stream.write_all(&line)
+    to.write_all(&line).await
 }
 
 fn perform(ask: Ask, gateway: &Gateway) -> Reply {
