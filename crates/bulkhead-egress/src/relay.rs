@@ -135,8 +135,16 @@ async fn splice(
         }
         moved(left)?;
         while left > 0 {
+            if let Some(taken) = pipe.drain(to, left)? {
+                left -= taken;
+                continue;
+            }
+            // Whoever sends need not wait for whoever reads, as long as there is room.
+            if let Some(more) = pipe.top_up(from, left)? {
+                moved(more)?;
+                left += more;
+            }
             to.writable().await?;
-            left -= pipe.drain(to, left)?;
         }
         pipe.give_back();
     }

@@ -50,13 +50,26 @@ impl Pipe {
         or_later(moved)
     }
 
-    /// Gives up to `left` bytes to a socket, and says how many it took.
-    pub(super) fn drain(&self, to: &TcpStream, left: usize) -> io::Result<usize> {
+    /// Takes what a socket has besides the `held` bytes that are here; `None` if there is nothing
+    /// more to take now.
+    ///
+    /// Its end is found when the pipe is empty. A full pipe and an empty socket look the same from
+    /// here, so nothing is concluded about the socket.
+    pub(super) fn top_up(&self, from: &TcpStream, held: usize) -> io::Result<Option<usize>> {
+        let Some(room) = ROOM.checked_sub(held).filter(|it| *it > 0) else { return Ok(None) };
+        let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+        let moved = rustix::pipe::splice(from, None, &self.write, None, room, flags);
+        Ok(or_later(moved.map_err(io::Error::from))?.filter(|it| *it > 0))
+    }
+
+    /// Gives up to `left` bytes to a socket, and says how many it took; `None` if it takes none
+    /// now.
+    pub(super) fn drain(&self, to: &TcpStream, left: usize) -> io::Result<Option<usize>> {
         let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
         let moved = to.try_io(Interest::WRITABLE, || {
             Ok(rustix::pipe::splice(&self.read, None, to, None, left, flags)?)
         });
-        Ok(or_later(moved)?.unwrap_or(0))
+        or_later(moved)
     }
 
     /// Keeps the pipe for whoever comes next. It must be empty.
