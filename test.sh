@@ -47,6 +47,10 @@ missing_packages() {
     has node || echo nodejs
     has npm || echo npm
     has javac || echo default-jdk-headless
+    has ssh || echo openssh-client
+    has sshd || echo openssh-server
+    has curl || echo curl
+    has openssl || echo openssl
     has strace || echo strace
     has gdb || echo gdb
     # unshare, as something that the filter must refuse.
@@ -116,6 +120,8 @@ else
     say "cargo test"
     cargo test --workspace --locked --no-fail-fast -- --skip docker-run </dev/null 2>&1 | tee "$log" || failed=1
 fi
+say "clients that the tests have installed"
+cargo test --locked -p bulkhead-engine --test it -- --ignored clients:: </dev/null 2>&1 | tee -a "$log" || failed=1
 say "agents, against models of our own"
 cargo test --locked -p bulkhead --test it -- --ignored agents::claude </dev/null 2>&1 | tee -a "$log" || failed=1
 # They start daemons of their own, which takes root.

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs E2B's SDKs, which the tests point at `bulkhead serve` as they are: Python's into
 # target/sdks/python, JavaScript's into target/sdks/javascript. And what a code interpreter shows
-# tables and figures with, for the rooms of its tests: into target/sdks/science.
+# tables and figures with, for the rooms of its tests: into target/sdks/science; and Python's usual
+# HTTP clients, which the tests run in sandboxes: into target/sdks/clients.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,4 +40,9 @@ fi
 if ! [ -x "$sdks/command/node_modules/.bin/e2b" ]; then
     mkdir -p "$sdks/command"
     npm install --silent --no-audit --no-fund --prefix "$sdks/command" "@e2b/cli@2.19.0"
+fi
+if ! "$sdks/clients/bin/python" -c "import requests, httpx, aiohttp" 2>/dev/null; then
+    /usr/bin/python3 -m venv "$sdks/clients"
+    "$sdks/clients/bin/pip" install --quiet --disable-pip-version-check \
+        requests==2.32.5 httpx==0.28.1 aiohttp==3.13.2
 fi

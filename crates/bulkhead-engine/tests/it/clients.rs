@@ -19,7 +19,18 @@ use crate::{
     house::{House, engine, native},
 };
 
-const HOSTS: [&str; 3] = ["files.example.com", "api.anthropic.com", "other.example.com"];
+mod installers;
+mod libraries;
+mod ssh;
+
+const HOSTS: [&str; 6] = [
+    "files.example.com",
+    "api.anthropic.com",
+    "other.example.com",
+    "pip.example.com",
+    "npm.example.com",
+    "crates.example.com",
+];
 /// What must never be seen inside, nor be written down.
 const KEY: &str = "sk-ant-api03-CANARY0123456789abcdefghijklmnop";
 
@@ -70,10 +81,13 @@ impl World {
              commit -q --allow-empty -m 'from the world' && cd .. && \
              git clone -q --bare repo files/repo.git && git -C files/repo.git update-server-info",
         ]));
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/clients/server.py");
+        let script =
+            |name: &str| format!("{}/tests/it/clients/{name}", env!("CARGO_MANIFEST_DIR"));
+        let registries = script("registries.py");
+        done(command("/usr/bin/python3", dir).arg(registries).arg(dir.join("files")));
         let mut server = command("/usr/bin/python3", dir);
         server
-            .arg(script)
+            .arg(script("server.py"))
             .arg(dir.join("files"))
             .arg(dir.join("world.pem"))
             .arg(dir.join("key.pem"));
@@ -94,8 +108,11 @@ impl World {
     }
 }
 
-/// Every name has one public address, and that is the server.
-struct Map(u16);
+/// Every name has one public address, and that is the server; its port for ssh is another.
+struct Map {
+    port: u16,
+    ssh: Option<u16>,
+}
 
 impl Resolver for Map {
     fn resolve<'a>(&'a self, _: &'a HostName) -> Resolving<'a> {
@@ -104,8 +121,10 @@ impl Resolver for Map {
 }
 
 impl Connector for Map {
-    fn connect(&self, _: SocketAddr) -> Connecting<'_> {
-        Box::pin(tokio::net::TcpStream::connect(("127.0.0.1", self.0)))
+    fn connect(&self, to: SocketAddr) -> Connecting<'_> {
+        let ssh = self.ssh.filter(|_| to.port() == 22);
+        let port = ssh.unwrap_or(self.port);
+        Box::pin(tokio::net::TcpStream::connect(("127.0.0.1", port)))
     }
 
     fn is_own(&self, _: IpAddr) -> bool {
@@ -123,10 +142,15 @@ impl Secrets for OneSecret {
 
 /// A house in that world, with what clients need in its workspace.
 fn house() -> (House, World) {
+    house_with(None)
+}
+
+/// The same, where somebody answers to ssh.
+fn house_with(ssh: Option<u16>) -> (House, World) {
     let mut world = None;
     let house = House::build(|dir| {
         let made = World::new(&dir.join("world"));
-        let map = Arc::new(Map(made.port));
+        let map = Arc::new(Map { port: made.port, ssh });
         let outside = Outside {
             secrets: Box::new(OneSecret),
             upstream: Upstream { roots: vec![made.authority()], ..Upstream::default() },
