@@ -19,7 +19,10 @@ podman          container engine without a daemon
 docker.io       docker and dockerd
 runsc           gVisor
 busybox-static  the root filesystem of every container peer
-socat           srt refuses to start without it
+socat           srt refuses to start without it; a relay of `bench egress`
+haproxy         a relay of `bench egress`
+squid           a proxy of `bench egress`
+python3-venv    mitmproxy, a proxy of `bench egress`, from PyPI
 ripgrep         srt refuses to start without it
 build-essential the compile job of `bench work`
 git             the repository job of `bench work`
@@ -83,7 +86,17 @@ if [ ! -x "$llm/bin/python" ] && command -v python3 >/dev/null; then
         echo "install-peers: llm-sandbox not installed; its rows will say so" >&2
 fi
 
-for program in bwrap unshare crun runc podman docker dockerd runsc busybox srt; do
+# In a place of its own: Debian's is older than the Python that most people install it with.
+here=$(cd "$(dirname "$0")/.." && pwd)
+mitmproxy=$here/target/peers/mitmproxy
+if [ ! -x "$mitmproxy/bin/mitmdump" ]; then
+    echo "install-peers: pip install mitmproxy"
+    { python3 -m venv "$mitmproxy" &&
+        "$mitmproxy/bin/pip" install --quiet --disable-pip-version-check mitmproxy; } ||
+        echo "install-peers: mitmproxy not installed; its rows will say so" >&2
+fi
+
+for program in bwrap unshare crun runc podman docker dockerd runsc busybox srt socat haproxy squid; do
     path=$(command -v "$program" || true)
     printf '%-10s %s\n' "$program" "${path:-missing}"
 done

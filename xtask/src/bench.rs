@@ -9,6 +9,7 @@ mod container;
 mod contestants;
 mod density;
 mod dockerd;
+mod egress;
 mod machine;
 mod report;
 mod server;
@@ -29,7 +30,7 @@ use crate::trouble::Trouble;
 
 /// What SPECIFICATION.md must promise, in its order; each verb fills in its own.
 #[cfg(test)]
-pub(crate) const PROMISED: [&str; 16] = [
+pub(crate) const PROMISED: [&str; 23] = [
     start::ROOT_TO_BWRAP,
     start::USER_TO_BWRAP,
     start::DOCKER_TO_ROOT,
@@ -46,6 +47,13 @@ pub(crate) const PROMISED: [&str; 16] = [
     server::CONTEXT,
     server::CREATES,
     server::DOWNLOAD,
+    egress::TO_RELAY,
+    egress::TO_PROXY,
+    egress::TUNNELLED,
+    egress::TERMINATED,
+    egress::CROWD,
+    egress::MEMORY,
+    egress::SETUP,
 ];
 
 /// What to measure.
@@ -61,6 +69,11 @@ pub(crate) enum BenchCommand {
     Container(container::ContainerArgs),
     /// Rooms over HTTP, through E2B's Python SDK: create, exec, code, files.
     Server(server::ServerArgs),
+    /// The way out: throughput, latency, memory and set-up, beside relays and proxies.
+    Egress(egress::EgressArgs),
+    /// Fetches what it reads from stdin and says how long it took; used by `egress`.
+    #[command(hide = true)]
+    EgressClient,
     /// Starts what it reads from stdin and says how long it took; used by `start`.
     #[command(hide = true)]
     Spawner,
@@ -113,6 +126,8 @@ pub(crate) fn run(command: BenchCommand) -> Result<ExitCode, Trouble> {
         BenchCommand::Density(args) => density::run(&args),
         BenchCommand::Container(args) => container::run(&args),
         BenchCommand::Server(args) => server::run(&args),
+        BenchCommand::Egress(args) => egress::run(&args),
+        BenchCommand::EgressClient => egress::client::serve().map(|()| ExitCode::SUCCESS),
         BenchCommand::Spawner => spawner::serve().map(|()| ExitCode::SUCCESS),
     }
 }
