@@ -315,3 +315,33 @@ fn tables_figures_and_pictures_are_shown() {
     assert_eq!(said, "all well\n");
     assert_eq!(server.rooms(), "");
 }
+
+#[test]
+fn a_room_whose_python_lies_and_shouts_is_refused_in_words() {
+    for liar in [
+        "exit 1",
+        "while :; do echo nonsense; done",
+        "yes | tr -d '\\n'",
+        "echo '{\"slot\":0,\"hello\":{\"languages\":7}}'; exit",
+    ] {
+        let host = Host::new();
+        let script = host.write("liar/python3", &format!("#!/bin/sh\n{liar}\n"));
+        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&script, everybody).unwrap();
+        let dir = script.parent().unwrap().to_str().unwrap().to_owned();
+        let share = format!("{dir}:/liar:ro");
+        let path = "PATH=/liar:/usr/bin:/bin";
+        let flags = ["--listen", "127.0.0.1:0", "--mount", &share, "--env", path];
+        let server = Server::start_on(host, &flags, |_| ());
+        let python = installed("python/bin/python");
+        let ask = "from e2b_code_interpreter import Sandbox, SandboxException\n\
+                   r = Sandbox.create(timeout=60)\n\
+                   try: print(r.run_code('1', timeout=25))\n\
+                   except SandboxException as error: print(error)\n\
+                   print(r.commands.run('echo fine').stdout, r.kill())";
+        let said = server.client(&python, &["-c", ask]);
+        let expected = "500 Internal Server Error: the interpreter of this sandbox ended; \
+                        the next call starts it again\nfine\n True\n";
+        assert_eq!(said, expected, "{liar}");
+    }
+}

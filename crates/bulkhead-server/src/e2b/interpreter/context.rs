@@ -115,12 +115,11 @@ impl Context {
         life: &'a mut Life,
         link: &Arc<Link>,
     ) -> Result<&'a mut Slot, Refused> {
-        let mut slot = match life.slot.take() {
+        let slot = match life.slot.take() {
             Some(slot) if slot.link.lives() => slot,
             Some(_) | None => self.begun(link).await?,
         };
         self.now.store(slot.number, Ordering::Release);
-        slot.link = Arc::clone(link);
         Ok(life.slot.insert(slot))
     }
 

@@ -16,7 +16,7 @@ use bulkhead_engine::{
 use bulkhead_spec::{Exec, Stdin};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use super::{
     Before, TAG,
@@ -28,8 +28,11 @@ use crate::house::Tenant;
 
 /// How long a supervisor may take to begin, to obey, or to read.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The most bytes that may wait in one slot: more than all credit and one line on top.
-const OWED: usize = (1 << 20) + 2 * LONGEST;
+/// So many bytes of reports may wait to be told; until they are, the supervisor is not heard.
+const WAITING: usize = 2 * LONGEST;
+
+/// So many lines may make no sense. One does where a server begins to listen in its middle.
+const NONSENSE: usize = 1000;
 
 /// A supervisor that runs in a room.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(super) struct Link {
     program: u32,
     hand: tokio::sync::Mutex<Hand>,
     slots: Mutex<BTreeMap<u64, Queue>>,
+    waiting: AtomicUsize,
+    eased: Notify,
     next: AtomicU64,
     runs: AtomicU64,
     lives: AtomicBool,
@@ -48,12 +53,8 @@ pub(super) struct Link {
 #[error("the interpreter of this sandbox ended")]
 pub(super) struct Ended;
 
-/// Where the reports of a slot wait.
-#[derive(Clone, Debug)]
-struct Queue {
-    to: mpsc::UnboundedSender<(Report, usize)>,
-    owed: Arc<AtomicUsize>,
-}
+/// Where the reports of a slot wait, each with its length.
+type Queue = mpsc::UnboundedSender<(Report, usize)>;
 
 /// One life of a context, seen from here.
 #[derive(Debug)]
@@ -61,7 +62,6 @@ pub(super) struct Slot {
     pub(super) link: Arc<Link>,
     pub(super) number: u64,
     from: mpsc::UnboundedReceiver<(Report, usize)>,
-    owed: Arc<AtomicUsize>,
 }
 
 impl Link {
@@ -84,6 +84,8 @@ impl Link {
             program: ear.program,
             hand: tokio::sync::Mutex::new(hand),
             slots: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            eased: Notify::new(),
             next: AtomicU64::new(1),
             runs: AtomicU64::new(1),
             lives: AtomicBool::new(true),
@@ -116,9 +118,8 @@ impl Link {
     /// The slot of that number.
     pub(super) fn adopt(self: &Arc<Self>, number: u64) -> Slot {
         let (to, from) = mpsc::unbounded_channel();
-        let owed = Arc::new(AtomicUsize::new(0));
-        locked(&self.slots).insert(number, Queue { to, owed: Arc::clone(&owed) });
-        Slot { link: Arc::clone(self), number, from, owed }
+        locked(&self.slots).insert(number, to);
+        Slot { link: Arc::clone(self), number, from }
     }
 
     /// A number for a piece.
@@ -162,10 +163,12 @@ impl Link {
 
     /// Takes what the supervisor says, until it ends.
     async fn hear(self: Arc<Self>, mut ear: Ear) {
-        let mut lines = Lines::default();
+        let (mut lines, mut nonsense) = (Lines::default(), 0);
         loop {
             let sane = match ear.next().await {
-                Ok(Reply::Said(Which::Stdout, bytes)) => self.pass(&mut lines, &bytes),
+                Ok(Reply::Said(Which::Stdout, bytes)) => {
+                    self.pass(&mut lines, &bytes, &mut nonsense)
+                }
                 Ok(Reply::Said(Which::Stderr, bytes)) => {
                     let said = String::from_utf8_lossy(&bytes);
                     tracing::debug!(%said, "a supervisor complains");
@@ -174,7 +177,7 @@ impl Link {
                 Ok(Reply::Lost(_) | Reply::Running) => true,
                 Ok(Reply::Ended(..)) | Err(_) => break,
             };
-            if !sane {
+            if !sane || !self.eased().await {
                 self.end().await;
                 return;
             }
@@ -184,17 +187,40 @@ impl Link {
     }
 
     /// Hands each report to its slot; says whether all was as it should be.
-    fn pass(&self, lines: &mut Lines, bytes: &[u8]) -> bool {
+    fn pass(&self, lines: &mut Lines, bytes: &[u8], nonsense: &mut usize) -> bool {
         let Ok(whole) = lines.take(bytes) else { return false };
         whole.into_iter().all(|line| {
-            let Some(report) = report::read(&line) else { return true };
+            let Some(report) = report::read(&line) else {
+                *nonsense += 1;
+                return *nonsense <= NONSENSE;
+            };
             let Some(queue) = locked(&self.slots).get(&report.slot).cloned() else {
                 return true;
             };
-            let owed = queue.owed.fetch_add(line.len(), Ordering::AcqRel);
-            // A slot that nobody listens to any more is as good as none.
-            queue.to.send((report, line.len())).is_err() || owed + line.len() <= OWED
+            self.waiting.fetch_add(line.len(), Ordering::AcqRel);
+            if queue.send((report, line.len())).is_err() {
+                // Nobody listens to that slot any more.
+                self.told(line.len());
+            }
+            true
         })
+    }
+
+    /// So many bytes wait no longer.
+    fn told(&self, bytes: usize) {
+        self.waiting.fetch_sub(bytes, Ordering::AcqRel);
+        self.eased.notify_one();
+    }
+
+    /// Waits until not too much waits; false if nobody takes it. Credit keeps an honest supervisor
+    /// far below, unless clients are slow to take large results.
+    async fn eased(&self) -> bool {
+        while WAITING < self.waiting.load(Ordering::Acquire) {
+            if tokio::time::timeout(PATIENCE, self.eased.notified()).await.is_err() {
+                return false;
+            }
+        }
+        true
     }
 }
 
@@ -202,7 +228,7 @@ impl Slot {
     /// What it says next; `None` if it will say nothing more.
     pub(super) async fn next(&mut self) -> Option<Report> {
         let (report, length) = self.from.recv().await?;
-        self.owed.fetch_sub(length, Ordering::AcqRel);
+        self.link.told(length);
         Some(report)
     }
 
@@ -218,6 +244,10 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         locked(&self.link.slots).remove(&self.number);
+        self.from.close();
+        while let Ok((_, length)) = self.from.try_recv() {
+            self.link.told(length);
+        }
     }
 }
 

@@ -10,10 +10,13 @@ while not size.endswith(b"\n"):
 import json, sys, types
 SCRIPTS = json.loads(take(int(size)))
 sys.path = [it for it in sys.path if it]
-for name in ("display", "magic", "python", "supervisor"):
-    module = types.ModuleType("_bulkhead_" + name)
-    module.SCRIPTS = SCRIPTS
-    sys.modules[module.__name__] = module
-    exec(compile(SCRIPTS[name], f"<bulkhead {name}>", "exec"), module.__dict__)
-module.KERNEL = sys.modules["_bulkhead_python"]
-module.main()
+def part(name):
+    """A part of ours, loaded when it is first needed."""
+    full = "_bulkhead_" + name
+    if full not in sys.modules:
+        module = types.ModuleType(full)
+        module.SCRIPTS, module.part = SCRIPTS, part
+        sys.modules[full] = module
+        exec(compile(SCRIPTS[name], f"<bulkhead {name}>", "exec"), module.__dict__)
+    return sys.modules[full]
+part("supervisor").main()

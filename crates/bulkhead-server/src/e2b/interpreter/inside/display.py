@@ -2,12 +2,9 @@
 
 import base64
 import importlib
-import importlib.abc
 import importlib.machinery
-import inspect
 import math
 import os
-import pprint
 import sys
 import traceback
 import types
@@ -35,7 +32,7 @@ def publish(bundle, main):
 def forms(value):
     """Every form that a value has, by its MIME type."""
     bundle = {"text/plain": plain(value)}
-    if inspect.isclass(value):
+    if isinstance(value, type):
         return bundle
     offered = called(value, "_repr_mimebundle_", include=None, exclude=None)
     if isinstance(offered, dict):
@@ -72,6 +69,8 @@ def plain(value):
         text = repr(value)
         if len(text) > 79 and len(text) < 1 << 20:
             try:
+                import pprint
+
                 return pprint.pformat(value, sort_dicts=False)
             except Exception:
                 pass
@@ -221,12 +220,10 @@ def clear_output(wait=False):
 
 def stand_in():
     """What code expects of a notebook, where there is none."""
-    import _bulkhead_magic as magic
-
     top = types.ModuleType("IPython")
     top.__path__ = []
     top.__version__ = "0.0.0"
-    top.get_ipython = lambda: magic.SHELL
+    top.get_ipython = lambda: part("magic").SHELL
     face = types.ModuleType("IPython.display")
     names = "HTML Markdown Latex Javascript JSON Pretty SVG Math Code IFrame Image clear_output display"
     for name in names.split():
@@ -249,7 +246,7 @@ def stand_in():
     }
 
 
-class Stand(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class Stand:
     """Finds the names of IPython where nobody else does."""
 
     made = None
@@ -272,7 +269,7 @@ class Stand(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-class Figures(importlib.abc.Loader):
+class Figures:
     """Loads the part of ours that needs Matplotlib."""
 
     def create_module(self, spec):
@@ -282,7 +279,7 @@ class Figures(importlib.abc.Loader):
         exec(compile(SCRIPTS["figures"], "<bulkhead figures>", "exec"), module.__dict__)
 
 
-class AfterImport(importlib.abc.MetaPathFinder):
+class AfterImport:
     """Does something to a module that has just been loaded."""
 
     def __init__(self):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-import _bulkhead_display as shown
+shown = part("display")
 
 FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 LINE = re.compile(r"(\s*)(?:([A-Za-z_][\w., ]*?)\s*=\s*)?([!%])(.+)")

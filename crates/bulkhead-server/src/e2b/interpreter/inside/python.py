@@ -1,27 +1,21 @@
 """A context of Python: reads what to run, runs it in one namespace, says what came of it."""
 
 import ast
-import asyncio
 import builtins
 import importlib
-import inspect
 import io
 import json
 import linecache
 import os
-import random
 import signal
 import sys
-import textwrap
 import threading
-import time
 import traceback
 import types
 
-import _bulkhead_display as shown
-import _bulkhead_magic as magic
-
+shown = part("display")
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+COROUTINE = 0x80  # As `inspect` calls it, which takes long to load.
 LINE = 15 << 20  # The longest message; the reader's limit is a little higher.
 
 
@@ -51,7 +45,7 @@ class Kernel:
         self.module = types.ModuleType("__main__")
         self.space = self.module.__dict__
         self.space.update(__builtins__=builtins, display=shown.display)
-        self.space["get_ipython"] = builtins.get_ipython = lambda: magic.SHELL
+        self.space["get_ipython"] = builtins.get_ipython = lambda: part("magic").SHELL
         sys.modules["__main__"] = self.module
 
     def send(self, message):
@@ -107,7 +101,7 @@ class Kernel:
     def cell(self, code):
         name = f"<cell {self.count}>"
         code = dedent(code)
-        tree, code = magic.parsed(code, name)
+        tree, code = parsed(code, name)
         linecache.cache[name] = (len(code), None, code.splitlines(True), name)
         quiet = code.rstrip().endswith(";")
         last = None
@@ -123,8 +117,10 @@ class Kernel:
 
     def evaluate(self, code):
         value = eval(code, self.space)
-        if not code.co_flags & inspect.CO_COROUTINE:
+        if not code.co_flags & COROUTINE:
             return value
+        import asyncio
+
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self.loop)
@@ -160,7 +156,22 @@ class Kernel:
 def dedent(code):
     """Code that is indented as a whole means the same without."""
     first = next((it for it in code.splitlines() if it.strip()), "")
-    return textwrap.dedent(code) if first[:1] in " \t" and first else code
+    if not first or first[0] not in " \t":
+        return code
+    import textwrap
+
+    return textwrap.dedent(code)
+
+
+def parsed(code, name):
+    """The tree of some code, and the code as it was understood."""
+    if not code.lstrip().startswith("%%"):
+        try:
+            return compile(code, name, "exec", FLAGS | ast.PyCF_ONLY_AST, dont_inherit=True), code
+        except SyntaxError:
+            if "!" not in code and "%" not in code:
+                raise
+    return part("magic").parsed(code, name)
 
 
 def nobody(prompt=""):
@@ -168,7 +179,9 @@ def nobody(prompt=""):
 
 
 def main(orders, said):
-    random.seed()
+    # Forks must not be lucky in the same way.
+    if random := sys.modules.get("random"):
+        random.seed()
     kernel = Kernel(said)
     shown.publish = kernel.publish
     builtins.input = nobody

@@ -6,23 +6,28 @@ who reads slowly holds back that context and no other.
 """
 
 import codecs
+import importlib
 import json
 import os
 import re
 import selectors
-import shlex
-import shutil
 import signal
-import subprocess
-import sys
 import time
-import traceback
+from fcntl import F_DUPFD, fcntl as control
 
 CHUNK = 64 << 10  # The most text in one report.
 LINE = 16 << 20  # The longest message of a context.
 PAUSE = 0.004  # So long text waits for more text, in seconds.
 WINDOW = 1 << 20  # Credit of a context that has just begun.
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+# What code is likely to need, loaded when there is nothing else to do: a fork has it for nothing.
+# The heavy ones come in parts, so that nobody waits long for the one that is being loaded.
+LATER = """
+    threading inspect pprint random datetime math collections itertools functools typing dataclasses
+    subprocess shutil tempfile pathlib urllib.parse decimal statistics string csv copy uuid hashlib
+    socket ssl concurrent.futures concurrent.futures.thread asyncio.events asyncio http.client
+    urllib.request
+""".split()
 
 ORDERS, REPORTS = 3, 4
 
@@ -95,7 +100,7 @@ class Context:
         os.set_blocking(self.orders, False)
         os.set_blocking(self.said, False)
         if self.language == "bash":
-            self.send(bash_opening(theirs))
+            self.send(SCRIPTS["bash"].encode())
         self.streams = [Stream("out", ours[2]), Stream("err", ours[3])]
         self.watching = True
         for fd in ours[1:]:
@@ -136,7 +141,7 @@ class Context:
         for stream in self.streams:
             stream.text = ""
         if self.language == "bash":
-            words = [shlex.quote(it.replace("\0", "")) for it in (code, *around(env))]
+            words = [quote(it.replace("\0", "")) for it in (code, *around(env))]
             self.send(f"_go {words[1]} {words[0]} {words[2]}\n".encode())
         else:
             self.send(json.dumps({"code": code, "env": env}).encode() + b"\n")
@@ -238,11 +243,23 @@ class Context:
         return f"signal {-code}" if code < 0 else f"exit status {code}"
 
 
+def quote(text):
+    """The same text as one word of the shell."""
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def which(*names):
+    """Where the first of some programs is."""
+    dirs = os.environ.get("PATH", os.defpath).split(":")
+    found = (os.path.join(dir, name) for name in names for dir in dirs if dir)
+    return next((it for it in found if os.path.isfile(it) and os.access(it, os.X_OK)), None)
+
+
 def around(env):
     """What sets variables for one run of the shell, and what takes them back."""
     names = [it for it in env if NAME.match(it)]
     before = [f"_had_{it}=${{{it}+x}} _old_{it}=${{{it}-}}" for it in names]
-    before += [f"export {it}={shlex.quote(env[it])}" for it in names]
+    before += [f"export {it}={quote(env[it])}" for it in names]
     after = [
         f'if [ "$_had_{it}" ]; then {it}=$_old_{it}; else unset {it}; fi; unset _had_{it} _old_{it}'
         for it in names
@@ -268,69 +285,75 @@ class Unsupported(Exception):
 
 def fork(theirs, cwd, env):
     """A context of Python is a copy of this process, which has everything loaded."""
+    kernel = part("python")
     pid = os.fork()
     if pid:
         return pid
     try:
-        os.setsid()
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        null = os.open("/dev/null", os.O_RDONLY)
-        orders, said = (os.dup(it) for it in theirs[:2])
-        for fd, target in ((null, 0), (theirs[2], 1), (theirs[3], 2), (orders, 3), (said, 4)):
-            os.dup2(fd, target, inheritable=target < 3)
+        settle(cwd, env, (os.open("/dev/null", os.O_RDONLY), *theirs[2:], *theirs[:2]))
         os.closerange(5, 4096)
-        os.environ.update(env)
-        os.chdir(cwd)
-        KERNEL.main(ORDERS, REPORTS)
-    except BaseException:
-        traceback.print_exc()
+        # What code starts must not have them.
+        os.set_inheritable(ORDERS, False)
+        os.set_inheritable(REPORTS, False)
+        kernel.main(ORDERS, REPORTS)
     finally:
         os._exit(1)
 
 
-def spawn(argv, stdin, theirs, cwd, env, complaints=None):
-    complaints = theirs[3] if complaints is None else complaints
-    process = subprocess.Popen(
-        argv,
-        stdin=stdin,
-        stdout=theirs[2],
-        stderr=complaints,
-        pass_fds=theirs,
-        cwd=cwd,
-        env={**os.environ, **env},
-        start_new_session=True,
-    )
-    # It is waited for by number, like the others.
-    process.returncode = 0
-    return process.pid
+def settle(cwd, env, streams):
+    """Makes `streams` the first descriptors of a process that was just forked."""
+    os.setsid()
+    # High enough not to be overwritten by one another.
+    streams = [control(it, F_DUPFD, 10) for it in streams]
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number, inheritable=True)
+    os.environ.update(env)
+    os.chdir(cwd)
+
+
+def spawn(argv, streams, cwd, env):
+    """Starts a program whose first descriptors are `streams`, and which has no others."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+        settle(cwd, env, streams)
+        os.closerange(len(streams), 4096)
+        os.execv(argv[0], argv)
+    finally:
+        os._exit(127)
 
 
 def javascript(language):
     def start(theirs, cwd, env):
-        node = shutil.which("node") or shutil.which("nodejs")
+        node = which("node", "nodejs")
         if node is None:
             raise Unsupported(f"{language} needs Node.js, which is not installed in this sandbox")
-        argv = [node, "--no-warnings", "-e", SCRIPTS["node"], "--"]
-        argv += [str(theirs[0]), str(theirs[1]), language]
-        return spawn(argv, subprocess.DEVNULL, theirs, cwd, env)
+        argv = [node, "--no-warnings", "-e", SCRIPTS["node"], "--", "3", "4", language]
+        null = os.open("/dev/null", os.O_RDONLY)
+        try:
+            return spawn(argv, (null, *theirs[2:], *theirs[:2]), cwd, env)
+        finally:
+            os.close(null)
 
     return start
 
 
 def bash(theirs, cwd, env):
     """A shell that believes somebody types: only such a one survives an interrupt as it is."""
-    shell = shutil.which("bash")
+    shell = which("bash")
     if shell is None:
         raise Unsupported("bash is not installed in this sandbox")
-    # It complains at first that nobody does.
     argv = [shell, "--norc", "--noprofile", "--noediting", "-i"]
-    pid = spawn(argv, theirs[0], theirs, cwd, {**env, "PS1": "", "PS2": ""}, subprocess.DEVNULL)
-    return pid
-
-
-def bash_opening(theirs):
-    script = SCRIPTS["bash"].replace("SAID", str(theirs[1])).replace("ERR", str(theirs[3]))
-    return script.encode()
+    # It complains at first that nobody does, to nobody.
+    null = os.open("/dev/null", os.O_WRONLY)
+    try:
+        streams = (theirs[0], theirs[2], null, theirs[3], theirs[1])
+        return spawn(argv, streams, cwd, {**env, "PS1": "", "PS2": ""})
+    finally:
+        os.close(null)
 
 
 START = {
@@ -340,6 +363,7 @@ START = {
     "bash": bash,
 }
 CONTEXTS = {}
+GREETED = []
 
 
 def opened(order):
@@ -356,8 +380,8 @@ def opened(order):
 
 def languages():
     """The languages that there are programs for."""
-    node = shutil.which("node") or shutil.which("nodejs")
-    there = {"javascript": node, "typescript": node, "bash": shutil.which("bash")}
+    node = which("node", "nodejs")
+    there = {"javascript": node, "typescript": node, "bash": which("bash")}
     return ["python", *(name for name, program in there.items() if program)]
 
 
@@ -373,6 +397,7 @@ def obey(order):
             report(slot, opened=True)
     elif op == "hello":
         living = [{**it.known, "busy": it.run is not None} for it in CONTEXTS.values()]
+        GREETED.append(True)
         report(0, hello={"living": living, "languages": languages()})
     elif context is None:
         report(slot, died="it is not there")
@@ -395,11 +420,21 @@ def bury(context):
 
 
 def deadline():
-    """When the first text that waits has waited long enough."""
+    """When the first text that waits has waited long enough, or something can be done meanwhile."""
+    if LATER and GREETED:
+        return 0
     waits = [
         it.since + PAUSE for context in CONTEXTS.values() for it in context.streams if it.text
     ]
     return max(0.0, min(waits) - time.monotonic()) if waits else None
+
+
+def load_more():
+    try:
+        importlib.import_module(LATER.pop(0))
+    except ImportError:
+        # A python that was built without it.
+        pass
 
 
 def flush_old():
@@ -424,9 +459,13 @@ def main():
     # Made only now, because its descriptor could have been one of those.
     ALL = selectors.DefaultSelector()
     ALL.register(ORDERS, selectors.EVENT_READ, None)
+    part("python")
     inbox = b""
     while True:
-        for key, events in ALL.select(deadline()):
+        ready = ALL.select(deadline())
+        if not ready and LATER and GREETED:
+            load_more()
+        for key, events in ready:
             context = key.data
             if context is not None:
                 if context.slot not in CONTEXTS:
