@@ -25,7 +25,7 @@ use crate::trouble::Trouble;
 
 /// Until the first byte of a program in a fresh room reaches the SDK, p50.
 pub(super) const FIRST_OUTPUT: &str = "server.first";
-/// A program in a room that runs, from the call of the SDK to its answer, p50.
+/// A program in a room that runs, from the request to the end of its answer, p50.
 pub(super) const EXEC: &str = "server.exec";
 /// A Python snippet in a context that is made for it, p50.
 pub(super) const CONTEXT: &str = "server.context";
