@@ -48,6 +48,9 @@ pub(crate) struct Profile {
     /// Where it keeps what it wants to find again, below its home.
     #[serde(default)]
     pub(crate) state: Option<String>,
+    /// Files that it finds there the first time, by their names.
+    #[serde(default)]
+    pub(crate) seed: BTreeMap<String, String>,
     /// What it sees there of the caller's own, read-only.
     #[serde(default)]
     pub(crate) shared: Vec<String>,
@@ -82,7 +85,8 @@ impl Profile {
             let parts = || it.split('/');
             !it.is_empty() && parts().all(|part| !matches!(part, "" | "." | ".."))
         };
-        match profile.state.iter().chain(&profile.shared).find(|it| !below(it)) {
+        let mut paths = profile.state.iter().chain(&profile.shared).chain(profile.seed.keys());
+        match paths.find(|it| !below(it)) {
             Some(path) => Err(format!(
                 "`{}` is not the name of something below a directory",
                 bulkhead_spec::escape(path)

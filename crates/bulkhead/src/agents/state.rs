@@ -48,30 +48,35 @@ impl Agent {
         Ok(whole.into_iter().chain(shared).collect())
     }
 
-    /// Makes the directory, with a place for everything that may be shared in it. What a sandbox
-    /// wrote there is not touched again.
+    /// Makes the directory, with what its agent is to find there. What a sandbox wrote there is not
+    /// touched again.
     fn keep(&self, dir: &Path) -> io::Result<()> {
         let Some(above) = dir.parent() else { return Ok(()) };
-        let private = || {
-            let mut builder = DirBuilder::new();
-            builder.mode(0o700);
-            builder
-        };
         private().recursive(true).create(above)?;
         match private().create(dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(error),
-            Ok(()) => self.profile.shared.iter().try_for_each(|name| {
-                if is_file(name) {
-                    // Nothing, in the words of whoever reads it.
-                    let json = Path::new(name).extension().is_some_and(|it| it == "json");
-                    let nothing = if json { "{}\n" } else { "" };
-                    fs::write(dir.join(name), nothing)
-                } else {
-                    private().create(dir.join(name))
-                }
-            }),
+            Ok(()) => self.furnish(dir),
         }
+    }
+
+    /// Puts into a new directory what its agent begins with, and a place for everything that may be
+    /// shared in it.
+    fn furnish(&self, dir: &Path) -> io::Result<()> {
+        for (name, text) in &self.profile.seed {
+            fs::write(dir.join(name), text)?;
+        }
+        for name in &self.profile.shared {
+            let path = dir.join(name);
+            match path.extension() {
+                // Nothing, in the words of whoever reads it.
+                Some(ending) if ending == "json" => fs::write(path, "{}\n")?,
+                Some(_) => fs::write(path, "")?,
+                // Names of files have an ending, those of directories have none.
+                None => private().create(path)?,
+            }
+        }
+        Ok(())
     }
 
     /// What of `own`, the caller's, is seen at `seen`; in `kept` there must be a place for it.
@@ -91,9 +96,10 @@ impl Agent {
     }
 }
 
-/// Names of files have an ending, those of directories have none.
-fn is_file(name: &str) -> bool {
-    Path::new(name).extension().is_some()
+fn private() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
 }
 
 fn readable(file: &Path) -> Option<String> {

@@ -71,7 +71,7 @@ fn users_have_agents_of_their_own() {
     host.write(
         "home/.config/bulkhead/agents/mine.toml",
         "says = 'Mine'\nprogram = 'sh'\nflags = ['-e']\nallow = ['example.com']\n\
-         secrets = ['MY_KEY@example.com']\nstate = '.mine'\n[env]\nMINE = '~/.mine'\n",
+         secrets = ['MY_KEY@example.com']\nstate = '.mine'\nseed = { first = 'x' }\n[env]\nMINE = '~/.mine'\n",
     );
     let script = "echo $MINE; ls -A ~/.mine; echo x > ~/.mine/kept; env";
     let run = |key: &str| {
@@ -81,6 +81,7 @@ fn users_have_agents_of_their_own() {
     let first = run(KEY);
     assert_eq!(first.code, Some(0), "{first:?}");
     assert!(!first.stdout.lines().any(|it| it == "kept"), "{first:?}");
+    assert!(first.stdout.lines().any(|it| it == "first"), "{first:?}");
     assert!(first.stdout.starts_with("[HOST]/home/.mine\n"), "{first:?}");
     assert!(first.stdout.contains("MY_KEY=sk-ant-") && !first.stdout.contains("CANARY"));
     // The next run finds what the first one kept; the caller's home has nothing of it.
