@@ -1,7 +1,7 @@
 //! `bench egress`: what the gateway costs, beside others who carry connections.
 //!
-//! One server on loopback, one client, all ways by turns: straight, by relays that look at nothing,
-//! by proxies, and from inside a sandbox by the gateway.
+//! One server on loopback, a client in a sandbox, all ways by turns: straight, by relays that look at
+//! nothing and by proxies with an open network, and by the gateway.
 
 pub(crate) mod client;
 mod findings;
@@ -126,17 +126,18 @@ pub(crate) fn run(args: &EgressArgs) -> Result<ExitCode, Trouble> {
     let scratch = Scratch::new()?;
     let dir = scratch.path();
     scratch.dir("work")?;
-    scratch.dir("mitm")?;
+    let shown = scratch.dir("shown")?;
     more_files()?;
-    let world = World::start(dir)?;
-    let mut outside = Client::outside()?;
-    let mut inside = Client::inside(&bulkhead, &world, dir)?;
+    let world = World::start(&shown)?;
+    let mut open = Client::open(&bulkhead, dir, &shown)?;
+    let mut gated = Client::gated(&bulkhead, dir, &world)?;
     let mut field: Vec<Contestant> = Vec::new();
     for &name in Name::value_variants() {
         let found = match name.inside(&world) {
             Some(way) => Ok((way, None)),
-            None => Peer::start(name, &world, &scratch.dir("peers")?)
-                .map(|peer| (peer.way.clone(), Some(peer))),
+            None => {
+                Peer::start(name, &world, &shown).map(|peer| (peer.way.clone(), Some(peer)))
+            }
         };
         let row = Row::new(name);
         field.push(match found {
@@ -150,14 +151,14 @@ pub(crate) fn run(args: &EgressArgs) -> Result<ExitCode, Trouble> {
     for _ in 0..args.rounds {
         for it in &mut field {
             let client =
-                if it.row.name.inside(&world).is_some() { &mut inside } else { &mut outside };
+                if it.row.name.inside(&world).is_some() { &mut gated } else { &mut open };
             it.take_turn(client, args);
         }
     }
     let rows = field.into_iter().map(|it| it.row).collect();
-    let crowd = crowd(&mut inside, &world, args.crowd)?;
-    let memory = memory(&mut inside, &world, args.requests)?;
-    drop(inside);
+    let crowd = crowd(&mut gated, &world, args.crowd)?;
+    let memory = memory(&mut gated, &world, args.requests)?;
+    drop((open, gated));
     let setup = Setup::measure(&bulkhead, dir, args.starts)?;
     let machine = machine.after_the_run();
     let findings = Findings { machine, rows, crowd, memory, setup };

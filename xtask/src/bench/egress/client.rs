@@ -1,7 +1,6 @@
 //! The near end: a program that fetches, by one way, and says how long it took.
 //!
-//! It runs on the host for the peers and inside a sandbox for Bulkhead, and is told what to do on
-//! its stdin, so that all ways take turns.
+//! It runs in a sandbox, and is told what to do on its stdin, so that all ways take turns.
 
 use std::fs;
 use std::io::{self, BufRead, Read, Write};

@@ -21,40 +21,39 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// On the host.
-    pub(super) fn outside() -> Result<Self, Trouble> {
-        let mut command = programs::command(own()?);
-        Self::start(command.args(["bench", "egress-client"]))
+    /// In a sandbox with an open network, so that whatever a sandbox costs a program it costs this
+    /// one too. It sees `shown` besides.
+    pub(super) fn open(bulkhead: &Path, dir: &Path, shown: &Path) -> Result<Self, Trouble> {
+        let mut command = sandbox(bulkhead, dir);
+        command.args(["--net", "open", "--mount"]).arg(format!("{0}:{0}:ro", shown.display()));
+        Self::start(&mut command)
     }
 
-    /// In a sandbox of Bulkhead's that may reach the server, and whose gateway reads what goes to
-    /// its port for TLS.
-    pub(super) fn inside(bulkhead: &Path, world: &World, dir: &Path) -> Result<Self, Trouble> {
-        let own = own()?;
-        let mut command = programs::command(bulkhead);
+    /// In a sandbox that may reach the server, and whose gateway reads what goes to its port for
+    /// TLS.
+    pub(super) fn gated(bulkhead: &Path, dir: &Path, world: &World) -> Result<Self, Trouble> {
+        let mut command = sandbox(bulkhead, dir);
         command
-            .env_clear()
-            .env("PATH", programs::system_path())
-            .env("HOME", dir)
-            .env("BULKHEAD_HOME", dir.join("records"))
             .env("BENCH_KEY", "sk-0123456789abcdefghijklmnopqrstuvwxyz")
             .env("NODE_EXTRA_CA_CERTS", &world.authority)
-            .current_dir(dir)
-            .args(["run", "--quiet", "--interactive", "--timeout", "none", "--files", "8192"])
-            .args(["--max-connections", CONNECTIONS, "--no-workspace"])
+            .args(["--max-connections", CONNECTIONS])
             .args(["--allow", &format!("tcp://{NAME}:{}", world.plain)])
             .args(["--allow", &format!("https://{NAME}:{}", world.tls)])
-            .args(["--secret", &format!("BENCH_KEY@{NAME}")])
-            .arg("--mount")
-            .arg(format!("{}:/client:ro", own.display()))
-            .args(["--", "/client", "bench", "egress-client"]);
+            .args(["--secret", &format!("BENCH_KEY@{NAME}")]);
         Self::start(&mut command)
     }
 
     fn start(command: &mut Command) -> Result<Self, Trouble> {
         let failed = || "could not start the client".to_owned();
-        let mut process =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().or_trouble(failed)?;
+        let own = std::env::current_exe().or_trouble(|| "who am I".to_owned())?;
+        let mut process = command
+            .arg("--mount")
+            .arg(format!("{}:/client:ro", own.display()))
+            .args(["--", "/client", "bench", "egress-client"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .or_trouble(failed)?;
         let orders = process.stdin.take();
         let answers = process.stdout.take().map(BufReader::new);
         let answers = answers.ok_or_else(|| Trouble::new("the client has no stdout"))?;
@@ -91,6 +90,16 @@ impl Drop for Client {
     }
 }
 
-fn own() -> Result<std::path::PathBuf, Trouble> {
-    std::env::current_exe().or_trouble(|| "who am I".to_owned())
+/// A sandbox for the client, but for its network.
+fn sandbox(bulkhead: &Path, dir: &Path) -> Command {
+    let mut command = programs::command(bulkhead);
+    command
+        .env_clear()
+        .env("PATH", programs::system_path())
+        .env("HOME", dir)
+        .env("BULKHEAD_HOME", dir.join("records"))
+        .current_dir(dir)
+        .args(["run", "--quiet", "--interactive", "--timeout", "none", "--files", "8192"])
+        .arg("--no-workspace");
+    command
 }
