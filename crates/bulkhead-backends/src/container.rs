@@ -13,6 +13,7 @@ mod attached;
 mod client;
 mod create;
 pub mod detect;
+mod entry;
 mod find;
 mod findings;
 mod gate;
@@ -33,7 +34,7 @@ mod who;
 use std::path::PathBuf;
 
 use bulkhead_policy::Plan;
-use bulkhead_spec::{ImageFacts, ImageRef};
+use bulkhead_spec::{Caught, ImageFacts, ImageRef};
 
 pub use detect::{Address, Candidate, Product, Surroundings, candidates};
 pub use findings::findings;
@@ -58,6 +59,8 @@ pub struct Container {
     runtime: Option<String>,
     /// Whose kernel serves its programs.
     kernel: Kernel,
+    /// What leads to the gateway.
+    caught: Caught,
     journal: Journal,
     /// By which our containers are known among those of others.
     instance: String,
@@ -88,6 +91,7 @@ impl Container {
             findings: findings(&facts, &chosen),
             runtime: runtime.map(ToOwned::to_owned),
             kernel: chosen.kernel,
+            caught: entry::decide(create::caller(), &facts, chosen.kernel),
             instance: journal.instance().map_err(failed)?,
             props: props::lay(&places.state).map_err(|source| BackendError::System {
                 action: "lay the guest out",
@@ -145,6 +149,10 @@ impl Backend for Container {
 
     fn findings(&self) -> Vec<Finding> {
         self.findings.clone()
+    }
+
+    fn catches(&self) -> Caught {
+        self.caught
     }
 
     async fn furnish(&self, image: &ImageRef) -> Result<ImageFacts, BackendError> {

@@ -19,12 +19,12 @@ mod turn;
 mod workspace;
 
 use bulkhead_policy::{ExecPlan, Plan};
-use bulkhead_spec::{Ending, Guarantees, ImageFacts, ImageRef, Terminal, Usage};
+use bulkhead_spec::{Caught, Ending, Guarantees, ImageFacts, ImageRef, Terminal, Usage};
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use bulkhead_linux::crash;
-pub use doors::Doors;
+pub use doors::{Doors, Sockets};
 pub use error::BackendError;
 pub use finding::{Finding, State};
 pub use native::{Native, Places};
@@ -45,6 +45,11 @@ pub trait Backend: Send + Sync {
     fn upholds(&self) -> Guarantees {
         let upheld = |it: &Finding| matches!(it.state, State::Upheld { .. });
         self.findings().into_iter().filter(upheld).map(|it| it.guarantee).collect()
+    }
+
+    /// Which connections lead to the gateway of a sandbox from here.
+    fn catches(&self) -> Caught {
+        Caught::EveryAddress
     }
 
     /// Makes `image` available to sandboxes from here, and tells what it says about itself.

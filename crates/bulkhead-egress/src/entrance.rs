@@ -2,11 +2,12 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     sync::Arc,
     time::Duration,
 };
 
+use bulkhead_policy::{PROXY_PORT, SOCKS_PORT};
 use tokio::{net, task::JoinSet};
 
 use crate::{dns, http, http::Face, room::Room, socks5, transparent, wire::Wire};
@@ -90,8 +91,13 @@ fn admit(room: &Arc<Room>, wire: Wire, kind: Kind, wanted: SocketAddr) {
     });
 }
 
-/// Serves a connection that came by another way than a socket of ours.
-pub(crate) async fn adopt(room: Arc<Room>, wire: Wire, wanted: SocketAddr) {
-    let Ok(_place) = Arc::clone(&room.lobby).try_acquire_owned() else { return };
-    transparent::serve(&room, wire, wanted).await;
+/// Serves a connection that came by another way than a socket of ours: what it wanted says whether
+/// it knows of us.
+pub(crate) fn adopt(room: &Arc<Room>, wire: Wire, wanted: SocketAddr) {
+    let kind = match (wanted.ip() == Ipv4Addr::LOCALHOST, wanted.port()) {
+        (true, PROXY_PORT) => Kind::Http,
+        (true, SOCKS_PORT) => Kind::Socks,
+        (true | false, _) => Kind::Transparent,
+    };
+    admit(room, wire, kind, wanted);
 }

@@ -91,14 +91,14 @@ impl Gateway {
     }
 
     /// Serves a connection to `wanted` that came by another way than an entrance, such as a
-    /// channel from a container.
+    /// channel from a container. At `127.0.0.1` the ports of both proxies are theirs.
     pub fn adopt(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         wanted: SocketAddr,
     ) {
-        let room = Arc::clone(&self.room);
-        self.runtime.spawn(entrance::adopt(room, Wire::other(stream), wanted));
+        let _entered = self.runtime.enter();
+        entrance::adopt(&self.room, Wire::other(stream), wanted);
     }
 
     /// Runs `task` on the gateway's thread, until it ends or the gateway does.

@@ -135,8 +135,8 @@ impl Meter {
             up: self.total.up.load(Relaxed),
             down: self.total.down.load(Relaxed),
             hosts,
-            denied: Vec::new(),
             budgets: self.purses.iter().map(|it| it.spent()).collect(),
+            ..EgressUsage::default()
         }
     }
 }

@@ -71,11 +71,12 @@ async fn serve_many(room: &Arc<Room>, permit: Arc<Permit>, inside: Wire) {
 
 async fn exchange(line: &Line, request: Request<Incoming>) -> Result<Response<Body>, Answer> {
     let (mut parts, body) = request.into_parts();
+    let judged = line.permit();
+    let body = body::Counted::new(body, Arc::clone(judged.toll())).boxed_unsync();
     let authority = parts.uri.authority().map(ToString::to_string);
     let named = authority.and_then(|it| Destination::from_authority(&it, Some(443)));
     let host = parts.headers.get(header::HOST).map(|it| it.to_str().unwrap_or_default());
     let host = host.map(|it| Destination::from_authority(it, Some(443)));
-    let judged = line.permit();
     let agrees = |it: Option<Destination>| it.as_ref() == Some(judged.destination());
     if !agrees(named) || !host.is_none_or(agrees) {
         let why = "the request names another host than the one that was connected to";
@@ -88,7 +89,6 @@ async fn exchange(line: &Line, request: Request<Incoming>) -> Result<Response<Bo
     parts.uri = path
         .parse()
         .map_err(|_| Answer::plain(StatusCode::BAD_REQUEST, "the target is not a path"))?;
-    let body = body::Counted::new(body, Arc::clone(judged.toll())).boxed_unsync();
     line.send(Request::from_parts(parts, body)).await
 }
 

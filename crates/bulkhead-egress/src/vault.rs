@@ -1,13 +1,18 @@
 //! Secrets, and what stands for them inside.
 //!
 //! A program inside sees a placeholder of the same shape. On its way out, over verified TLS, to a
-//! host of the secret, in a header that carries credentials, the placeholder becomes the value.
-//! Anywhere else it stays what it is. An answer that repeats the value repeats the placeholder.
+//! host of the secret, in a header that carries credentials, the placeholder becomes the value,
+//! also inside what Basic credentials encode. Anywhere else it stays what it is. An answer that
+//! repeats the value, or the credentials, repeats what the program had sent.
 
 mod placeholder;
 mod redactor;
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use bulkhead_spec::{Host, HostPattern, Secret, SetHeader};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -19,7 +24,13 @@ use crate::{BoundSecret, base64};
 /// The secrets of one sandbox.
 pub(crate) struct Vault {
     kept: Vec<Arc<Kept>>,
+    /// Credentials that were encoded with a value in them, as they went and as they had come: a
+    /// host may repeat them, now or later.
+    encoded: Mutex<Vec<Arc<Kept>>>,
 }
+
+/// The most credentials of a sandbox that are remembered; programs use one or two.
+const MOST_ENCODED: usize = 32;
 
 pub(super) struct Kept {
     name: String,
@@ -41,7 +52,8 @@ impl Vault {
             let set = header.map(|it| set_header(&it, &value)).transpose()?;
             Ok(Arc::new(Kept { name, value, placeholder, hosts, set }))
         };
-        Ok(Self { kept: secrets.into_iter().map(keep).collect::<io::Result<_>>()? })
+        let kept = secrets.into_iter().map(keep).collect::<io::Result<_>>()?;
+        Ok(Self { kept, encoded: Mutex::default() })
     }
 
     /// Whether any secret is for `host`.
@@ -64,17 +76,19 @@ impl Vault {
         &'a self,
         host: &'b Host,
     ) -> impl Iterator<Item = &'a Arc<Kept>> + use<'a, 'b> {
-        let name = host.name();
-        let meant = move |it: &&'a Arc<Kept>| {
-            name.is_some_and(|name| it.hosts.iter().any(|pattern| pattern.matches(name)))
-        };
-        self.kept.iter().filter(meant)
+        self.kept.iter().filter(|it| it.is_for(host))
+    }
+
+    fn encoded(&self) -> MutexGuard<'_, Vec<Arc<Kept>>> {
+        self.encoded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What must be taken out of the answers of `host`: its secrets, whether or not this request
     /// was given one. It may remember another's.
     pub(crate) fn redaction(&self, host: &Host) -> Option<Swap> {
-        let kept: Vec<_> = self.of(host).cloned().collect();
+        let encoded = self.encoded().clone();
+        let encoded = encoded.into_iter().filter(|it| it.is_for(host));
+        let kept: Vec<_> = self.of(host).cloned().chain(encoded).collect();
         if kept.is_empty() { None } else { Some(Swap(kept)) }
     }
 
@@ -90,18 +104,58 @@ impl Vault {
             if let Some((name, value)) = &kept.set {
                 headers.insert(name, value.clone());
                 used.push(kept.name.as_str());
-                continue;
-            }
-            let mut swapped = false;
-            for (name, value) in
-                headers.iter_mut().filter(|(name, _)| carries_credentials(name))
-            {
-                swapped |= kept.put_in(name, value)?;
-            }
-            if swapped {
-                used.push(kept.name.as_str());
             }
         }
+        for (name, value) in headers.iter_mut().filter(|(name, _)| carries_credentials(name)) {
+            if let Some(credentials) = basic(name, value) {
+                used.extend(self.encode(host, &credentials, value)?);
+                continue;
+            }
+            for kept in self.of(host).filter(|it| it.set.is_none()) {
+                if kept.put_in(value)? {
+                    used.push(kept.name.as_str());
+                }
+            }
+        }
+        used.sort_unstable();
+        used.dedup();
+        Ok(used)
+    }
+
+    /// The same inside what Basic credentials encode, remembered so that no answer repeats it.
+    fn encode(
+        &self,
+        host: &Host,
+        credentials: &[u8],
+        value: &mut HeaderValue,
+    ) -> Result<Vec<&str>, &'static str> {
+        let mut swapped = credentials.to_vec();
+        let (mut used, mut hosts) = (Vec::new(), Vec::new());
+        for kept in self.of(host).filter(|it| it.set.is_none()) {
+            let (old, new) = (kept.placeholder.as_bytes(), kept.value.expose().as_bytes());
+            if let Some(with) = replaced(&swapped, old, new) {
+                swapped = with;
+                used.push(kept.name.as_str());
+                hosts.extend(kept.hosts.iter().cloned());
+            }
+        }
+        if used.is_empty() {
+            return Ok(used);
+        }
+        let (placeholder, encoded) = (base64::encode(credentials), base64::encode(&swapped));
+        let mut goes = HeaderValue::try_from(format!("Basic {encoded}"))
+            .map_err(|_| "the secret has characters that no header has")?;
+        goes.set_sensitive(true);
+        let mut known = self.encoded();
+        if known.iter().all(|it| it.value.expose() != encoded) {
+            if MOST_ENCODED <= known.len() {
+                return Err("too many different credentials were made of this secret");
+            }
+            let value = Secret::new(encoded);
+            let name = used.join(",");
+            known.push(Arc::new(Kept { name, value, placeholder, hosts, set: None }));
+        }
+        *value = goes;
         Ok(used)
     }
 }
@@ -117,13 +171,13 @@ fn set_header(set: &SetHeader, value: &Secret) -> io::Result<(HeaderName, Header
 }
 
 impl Kept {
+    fn is_for(&self, host: &Host) -> bool {
+        let name = host.name();
+        name.is_some_and(|name| self.hosts.iter().any(|pattern| pattern.matches(name)))
+    }
+
     /// Puts the value in the place of its placeholder; `false` if there is none.
-    fn put_in(&self, name: &HeaderName, value: &mut HeaderValue) -> Result<bool, &'static str> {
-        if is_basic(name, value, &self.placeholder) {
-            return Err(
-                "a placeholder inside Basic credentials is not replaced: use a token header",
-            );
-        }
+    fn put_in(&self, value: &mut HeaderValue) -> Result<bool, &'static str> {
         let (old, new) = (self.placeholder.as_bytes(), self.value.expose().as_bytes());
         let Some(swapped) = replaced(value.as_bytes(), old, new) else { return Ok(false) };
         let mut swapped = HeaderValue::from_bytes(&swapped)
@@ -164,12 +218,11 @@ fn carries_credentials(name: &HeaderName) -> bool {
     ["auth", "key", "token", "secret"].iter().any(|it| name.contains(it))
 }
 
-fn is_basic(name: &HeaderName, value: &HeaderValue, placeholder: &str) -> bool {
-    let value = value.as_bytes();
-    let Some((scheme, rest)) = value.split_at_checked(6) else { return false };
-    *name == header::AUTHORIZATION
-        && scheme.eq_ignore_ascii_case(b"basic ")
-        && base64::decode(rest).is_some_and(|it| find(&it, placeholder.as_bytes()).is_some())
+/// What Basic credentials encode, if a header has any.
+fn basic(name: &HeaderName, value: &HeaderValue) -> Option<Vec<u8>> {
+    let (scheme, rest) = value.as_bytes().split_at_checked(6)?;
+    let is_basic = *name == header::AUTHORIZATION && scheme.eq_ignore_ascii_case(b"basic ");
+    is_basic.then(|| base64::decode(rest)).flatten()
 }
 
 /// `text` with `new` for each `old`; `None` if there is none.

@@ -144,7 +144,8 @@ impl Engine {
         plan: &Plan,
         backend: &dyn Backend,
     ) -> Result<Built, RunError> {
-        let Some(way_out) = WayOut::prepare(id, plan, &self.outside, &self.ledger)? else {
+        let told = (plan, backend.catches());
+        let Some(mut way_out) = WayOut::prepare(id, told, &self.outside, &self.ledger)? else {
             let sandbox = backend.create(id, plan).await?;
             return Ok(Built { sandbox, way_out: None, guide: None });
         };

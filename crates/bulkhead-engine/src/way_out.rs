@@ -8,13 +8,18 @@ mod trust;
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
-use bulkhead_backends::Doors;
+use bulkhead_backends::{
+    Doors, Sockets,
+    guest::{Connections, Datagrams, Listener},
+};
 use bulkhead_egress::{
-    BoundSecret, Connector, Direct, Entrances, Gateway, GatewayPlan, Resolver, StartFailed,
-    SystemResolver, Upstream,
+    BoundSecret, Connector, Direct, Entrances, Gateway, GatewayPlan, Range, Resolver,
+    StartFailed, SystemResolver, Upstream,
 };
 use bulkhead_policy::{Guide, Plan};
-use bulkhead_spec::{EgressEvent, EgressUsage, Event, Network, Secret, SecretBinding};
+use bulkhead_spec::{Caught, EgressEvent, EgressUsage, Event, Network, Secret, SecretBinding};
+
+use tokio::task::JoinSet;
 
 use self::control::Control;
 pub use self::control::{Ask, Reply, ask, socket_of};
@@ -65,6 +70,9 @@ impl Secrets for NoSecrets {
 pub(crate) struct WayOut {
     // Declared before the gateway: nobody changes the rules of one that is gone.
     control: Option<Control>,
+    /// Who passes on what a guest takes, where sockets are not handed over.
+    passing: JoinSet<()>,
+    caught: Caught,
     gateway: Arc<Gateway>,
 }
 
@@ -75,10 +83,11 @@ impl fmt::Debug for WayOut {
 }
 
 impl WayOut {
-    /// Prepares the gateway of `plan`, if it wants one; nobody can reach it yet.
+    /// Prepares the gateway of `plan`, if it wants one; nobody can reach it yet. What leads to it
+    /// will be `caught`.
     pub(crate) fn prepare(
         id: &str,
-        plan: &Plan,
+        (plan, caught): (&Plan, Caught),
         outside: &Outside,
         ledger: &Arc<dyn Ledger>,
     ) -> Result<Option<Self>, RunError> {
@@ -96,6 +105,10 @@ impl WayOut {
             upstream: outside.upstream.clone(),
             resolver: Arc::clone(&outside.resolver),
             connector: Arc::clone(&outside.connector),
+            synthetic: match caught {
+                Caught::EveryAddress => Range::Benchmark,
+                Caught::Names => Range::Loopback,
+            },
             ..GatewayPlan::default()
         };
         let recorded = recorder(id.to_owned(), Arc::clone(ledger));
@@ -103,7 +116,7 @@ impl WayOut {
         let gateway = Arc::new(gateway);
         let control = outside.sockets.as_ref().map(|dir| Control::open(dir, id, &gateway));
         let control = control.transpose().map_err(StartFailed::from)?;
-        Ok(Some(Self { control, gateway }))
+        Ok(Some(Self { control, passing: JoinSet::new(), caught, gateway }))
     }
 
     /// What programs must know of it.
@@ -115,8 +128,21 @@ impl WayOut {
     }
 
     /// Answers at `doors` from now on.
-    pub(crate) fn serve(&self, doors: Doors) -> Result<(), RunError> {
-        let Doors { proxy, socks, mut streams, names, names_by_stream } = doors;
+    pub(crate) fn serve(&mut self, doors: Doors) -> Result<(), RunError> {
+        match doors {
+            Doors::Sockets(sockets) => self.open(sockets),
+            Doors::Channels(Listener { connections, datagrams }) => {
+                let gateway = Arc::clone(&self.gateway);
+                self.passing.spawn(adopt(gateway, connections));
+                let gateway = Arc::clone(&self.gateway);
+                self.passing.spawn(answer(gateway, datagrams));
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&self, sockets: Sockets) -> Result<(), RunError> {
+        let Sockets { proxy, socks, mut streams, names, names_by_stream } = sockets;
         streams.push(names_by_stream);
         let entrances = Entrances {
             http: vec![proxy],
@@ -134,13 +160,29 @@ impl WayOut {
 
     /// Shuts it, and says what has passed.
     pub(crate) fn end(self) -> EgressUsage {
-        drop(self.control);
-        self.gateway.shutdown()
+        drop((self.control, self.passing));
+        EgressUsage { caught: self.caught, ..self.gateway.shutdown() }
     }
 
     /// What has passed until now.
     pub(crate) fn usage(&self) -> EgressUsage {
-        self.gateway.usage()
+        EgressUsage { caught: self.caught, ..self.gateway.usage() }
+    }
+}
+
+/// Hands over every connection that a guest passes on.
+async fn adopt(gateway: Arc<Gateway>, mut connections: Connections) {
+    while let Some(connection) = connections.accept().await {
+        gateway.adopt(connection.channel, connection.local);
+    }
+}
+
+/// Answers every question for a name that a guest passes on.
+async fn answer(gateway: Arc<Gateway>, mut datagrams: Datagrams) {
+    while let Some(question) = datagrams.receive().await {
+        if let Some(answer) = gateway.answer(&question.bytes) {
+            datagrams.answer(&question, answer);
+        }
     }
 }
 

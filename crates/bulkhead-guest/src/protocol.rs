@@ -67,6 +67,11 @@ pub enum ToGuest {
     },
     /// Listen inside, and pass on who comes. May be said before the walls stand.
     Listen(Listen),
+    /// Listen there no more: who comes is refused.
+    Leave {
+        /// How both sides call it.
+        id: u32,
+    },
     /// Send a datagram to somebody inside.
     Datagram(Datagram),
     /// Do something with files. Said after the walls are raised.

@@ -182,6 +182,10 @@ impl Guest {
                     Err(errno) => ToHost::NotListening { id, errno: errno.raw_os_error() },
                 })
             }
+            ToGuest::Leave { id } => {
+                self.doors.close_all(id);
+                Ok(())
+            }
             ToGuest::Datagram(datagram) => {
                 self.doors.send(&datagram);
                 Ok(())

@@ -8,11 +8,12 @@
 //! `SO_REUSEPORT`, so a program inside that asks for the same port is told that it is taken.
 
 use std::{
-    fmt,
+    fmt, fs,
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
     net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6},
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    thread,
 };
 
 use rustix::{
@@ -22,9 +23,10 @@ use rustix::{
         SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind,
         listen, recvmsg, sendmsg, socket_with, sockopt,
     },
+    thread::{ThreadNameSpaceType, move_into_thread_name_spaces},
 };
 
-use crate::orphan::await_readable;
+use crate::{orphan::await_readable, routes::own_every_address};
 
 /// The most doors that a sandbox can have.
 pub const MOST: usize = 96;
@@ -136,6 +138,34 @@ fn make(family: AddressFamily, carries: Carries) -> Result<OwnedFd, Errno> {
     };
     // Whoever answers does so beside other things.
     socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+}
+
+/// Makes every address in the network of `process` its own, and opens `doors` there: for a sandbox
+/// that somebody else has built. Needs to be root where that network was made.
+///
+/// A thread goes there and ends there, so that nothing else of this process is ever inside.
+pub fn open_in(process: BorrowedFd<'_>, doors: &[Door]) -> io::Result<Vec<OwnedFd>> {
+    let inside = || {
+        move_into_thread_name_spaces(process, ThreadNameSpaceType::NETWORK)?;
+        let six = speak_six();
+        own_every_address()?;
+        let opened: Result<Vec<_>, Errno> = doors.iter().map(|it| open_one(*it)).collect();
+        six.and(Ok(opened?))
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, inside)?;
+        thread.join().map_err(|_| io::Error::other("the thread in its network has failed"))?
+    })
+}
+
+/// Daemons switch version 6 off where they give no address of it. Then a program that speaks it
+/// would be told that there is no route, and wait for nothing, instead of meeting the gateway.
+fn speak_six() -> io::Result<()> {
+    match fs::write("/proc/sys/net/ipv6/conf/lo/disable_ipv6", "0") {
+        // A kernel without version 6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
 }
 
 /// Takes the sockets that `child` has sent on `orders`, in the order of its doors; none if it has

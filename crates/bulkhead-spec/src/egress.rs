@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub use binding::{InvalidBinding, SecretBinding, SecretSource, SetHeader};
 pub use budget::{Budget, InvalidBudget, Money, Spent};
-pub use event::{DeniedHost, EgressEvent, EgressUsage, HostUsage};
+pub use event::{Caught, DeniedHost, EgressEvent, EgressUsage, HostUsage};
 pub use groups::{GROUPS, Group, Preset, UnknownPreset, allowing, denying, group};
 pub use host::{Host, HostName, InvalidHost};
 pub use limits::EgressLimits;

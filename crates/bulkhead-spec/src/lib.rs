@@ -36,11 +36,11 @@ pub use bytes::{Bytes, InvalidBytes};
 pub use cpus::{Cpus, InvalidCpus};
 pub use duration::{InvalidDuration, Span};
 pub use egress::{
-    AmbiguousPath, Budget, DeniedHost, Egress, EgressEvent, EgressLimits, EgressUsage, GROUPS,
-    Group, Host, HostName, HostPattern, HostUsage, InvalidBinding, InvalidBudget, InvalidHost,
-    InvalidPathPattern, InvalidRule, Money, PathPattern, Ports, Preset, RequestPath, Rule,
-    SecretBinding, SecretSource, SetHeader, Sourced, Spent, Target, UnknownPreset, Wire,
-    allowing, denying, group,
+    AmbiguousPath, Budget, Caught, DeniedHost, Egress, EgressEvent, EgressLimits, EgressUsage,
+    GROUPS, Group, Host, HostName, HostPattern, HostUsage, InvalidBinding, InvalidBudget,
+    InvalidHost, InvalidPathPattern, InvalidRule, Money, PathPattern, Ports, Preset,
+    RequestPath, Rule, SecretBinding, SecretSource, SetHeader, Sourced, Spent, Target, UnknownPreset,
+    Wire, allowing, denying, group,
 };
 pub use escape::{escape, escape_bytes};
 pub use event::Event;

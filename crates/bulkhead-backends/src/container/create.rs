@@ -15,7 +15,7 @@ use super::{
     lower::{self, Disk, Found, Image, User},
     made::{Held, Made},
     names::{self, Names},
-    sandbox::{ContainerSandbox, First},
+    sandbox::{ContainerSandbox, First, Stands},
     stage::Stage,
     who::{Caller, Way, decide},
 };
@@ -65,7 +65,9 @@ impl Container {
                 return Err(BackendError::Guest("it did not put its walls up".to_owned()));
             }
         }
-        Ok(ContainerSandbox::new(made, container, link, first, *plan.limits()))
+        let doors = self.doors(plan, &link, first.as_ref()).await?;
+        let stands = Stands { link, first, doors };
+        Ok(ContainerSandbox::new(made, container, stands, *plan.limits()))
     }
 
     /// Everything on this host: a record of what is to come, then what the container is shown.
@@ -194,7 +196,8 @@ impl Container {
     }
 }
 
-fn caller() -> Caller {
+/// Who we are.
+pub(super) fn caller() -> Caller {
     if is_host_root() {
         return Caller::Root;
     }

@@ -103,6 +103,7 @@ impl Container {
             user: parts.user,
             runtime: self.runtime.clone(),
             kernel: self.kernel,
+            caught: self.caught,
             disk,
             shares,
             protections: parts.looked.protections.clone(),
@@ -156,6 +157,7 @@ impl Container {
         for (name, content) in plan.home_files() {
             stage.home_file(name, content).map_err(failed)?;
         }
+        stage.notes(plan.notes()).map_err(failed)?;
         Ok((stage, found))
     }
 }

@@ -14,8 +14,8 @@ use bulkhead_linux::{
     seccomp::Profile,
     walls::{self, Walls},
 };
-use bulkhead_policy::Plan;
-use bulkhead_spec::{self as spec, Access, Limits};
+use bulkhead_policy::{NOTES_DIR, Plan};
+use bulkhead_spec::{self as spec, Access, Caught, Limits};
 
 pub(super) use self::{
     body::Body,
@@ -44,6 +44,8 @@ pub(super) struct Found {
     pub(super) runtime: Option<String>,
     /// Whose kernel serves its programs.
     pub(super) kernel: Kernel,
+    /// What leads to the gateway.
+    pub(super) caught: Caught,
     pub(super) disk: Disk,
     /// What is shared, as the daemon reaches it; outer directories first.
     pub(super) shares: Vec<Shown>,
@@ -137,6 +139,7 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
         user: found.user,
         runtime: found.runtime.clone(),
         network: plan.network(),
+        caught: found.caught,
         seccomp,
         mounts,
         tmpfs,
@@ -169,18 +172,19 @@ pub(super) const SANDBOX: &str = "dev.bulkhead.sandbox";
 /// What the guest is told about its private directories, where we could not fill them ourselves.
 pub(super) fn furnish(plan: &Plan, found: &Found) -> Option<Furnish> {
     let bytes = |path: &Path| path.as_os_str().as_encoded_bytes().to_vec();
+    let home = plan.home_files().iter().map(|(name, content)| {
+        let path = plan.home().as_path().join(name);
+        (bytes(&path), content.as_bytes().to_vec())
+    });
+    let notes = plan
+        .notes()
+        .iter()
+        .map(|(name, content)| (bytes(&Path::new(NOTES_DIR).join(name)), content.clone()));
     match &found.disk {
         Disk::Laid { .. } => None,
         Disk::Split => Some(Furnish {
             scratch: private(plan, found).iter().map(|it| bytes(&it.at)).collect(),
-            files: plan
-                .home_files()
-                .iter()
-                .map(|(name, content)| {
-                    let path = plan.home().as_path().join(name);
-                    (bytes(&path), content.as_bytes().to_vec())
-                })
-                .collect(),
+            files: home.chain(notes).collect(),
         }),
     }
 }

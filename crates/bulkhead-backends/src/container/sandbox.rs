@@ -17,7 +17,7 @@ use rustix::{
 
 use super::{client::Daemon, made::Made};
 use crate::{
-    BackendError, Process, ProcessHandle, Sandbox, Streams,
+    BackendError, Doors, Process, ProcessHandle, Sandbox, Streams,
     guest::{After, Disk, Ended, Link, Program, Status},
 };
 
@@ -25,7 +25,15 @@ use crate::{
 pub(super) struct ContainerSandbox {
     link: Link,
     shared: Arc<Shared>,
+    doors: Mutex<Option<Doors>>,
     made: Made,
+}
+
+/// What there is of a container whose walls stand.
+pub(super) struct Stands {
+    pub(super) link: Link,
+    pub(super) first: Option<First>,
+    pub(super) doors: Option<Doors>,
 }
 
 /// The first process of a container, as this host sees it.
@@ -51,13 +59,8 @@ struct ContainerProcess {
 }
 
 impl ContainerSandbox {
-    pub(super) fn new(
-        made: Made,
-        container: String,
-        link: Link,
-        first: Option<First>,
-        limits: Limits,
-    ) -> Self {
+    pub(super) fn new(made: Made, container: String, stands: Stands, limits: Limits) -> Self {
+        let Stands { link, first, doors } = stands;
         let shared = Shared {
             daemon: made.daemon().clone(),
             container,
@@ -65,7 +68,7 @@ impl ContainerSandbox {
             first,
             counted: Mutex::new(Usage::default()),
         };
-        Self { link, shared: Arc::new(shared), made }
+        Self { link, shared: Arc::new(shared), doors: Mutex::new(doors), made }
     }
 }
 
@@ -172,6 +175,14 @@ impl Sandbox for ContainerSandbox {
         Ok(Box::new(ContainerProcess { program, shared, ending: None }))
     }
 
+    fn take_doors(&self) -> Option<Doors> {
+        self.doors.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn guest(&self) -> Option<&Link> {
+        Some(&self.link)
+    }
+
     fn usage(&self) -> Result<Usage, BackendError> {
         Ok(self.shared.usage())
     }
@@ -182,8 +193,8 @@ impl Sandbox for ContainerSandbox {
     }
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
-        let Self { link, shared, made } = *self;
-        drop(link);
+        let Self { link, shared, doors, made } = *self;
+        drop((doors, link));
         if let Err(error) = shared.daemon.remove(&shared.container).await {
             // What cannot be removed now must not go on running; its record stays for a sweep.
             shared.end().await?;

@@ -8,6 +8,7 @@
 //! be it ours or that of whoever sweeps.
 
 use std::{
+    collections::BTreeMap,
     io,
     os::{
         fd::OwnedFd,
@@ -87,6 +88,22 @@ impl Stage {
         let mut file = file.write(true).create_new(true).mode(0o644).open(&path)?;
         io::Write::write_all(&mut file, content.as_bytes())?;
         chown(&path, Some(self.user), Some(self.user))
+    }
+
+    /// Writes what programs are told by files of ours; they are root's, to be read only.
+    pub(super) fn notes(&self, notes: &BTreeMap<String, Vec<u8>>) -> io::Result<()> {
+        if notes.is_empty() {
+            return Ok(());
+        }
+        let dir = self.dir.join("run/bulkhead");
+        std::fs::create_dir(&dir)?;
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755))?;
+        for (name, content) in notes {
+            let path = dir.join(name);
+            std::fs::write(&path, content)?;
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
+        }
+        Ok(())
     }
 
     fn own_dir(&self, path: &Path, mode: u32) -> io::Result<()> {

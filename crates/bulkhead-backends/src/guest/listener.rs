@@ -1,6 +1,6 @@
 //! Who comes to where the guest listens.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use bulkhead_guest::{
     protocol::{Datagram, Listen, ToGuest},
@@ -8,7 +8,11 @@ use bulkhead_guest::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use super::{channel::Channel, link::Link, state::Heard};
+use super::{
+    channel::Channel,
+    link::Link,
+    state::{Heard, State},
+};
 use crate::BackendError;
 
 /// Datagrams that wait to be taken; more are lost.
@@ -25,7 +29,8 @@ pub struct Doors {
     pub most: u32,
 }
 
-/// What comes to the doors, for two tasks. They close with the sandbox.
+/// What comes to the doors, for two tasks. They close with the sandbox, or when both parts are
+/// dropped: who comes then is refused.
 pub struct Listener {
     /// Connections.
     pub connections: Connections,
@@ -34,12 +39,27 @@ pub struct Listener {
 }
 
 /// Connections from inside, as they come.
-pub struct Connections(mpsc::UnboundedReceiver<Connection>);
+pub struct Connections {
+    come: mpsc::UnboundedReceiver<Connection>,
+    _open: Arc<Open>,
+}
 
 /// Datagrams from inside, as they come, and the way back.
 pub struct Datagrams {
     come: mpsc::Receiver<Datagram>,
-    link: Link,
+    open: Arc<Open>,
+}
+
+/// The doors of one listener, as long as somebody wants to hear.
+struct Open {
+    id: u32,
+    state: Arc<State>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.state.say(&ToGuest::Leave { id: self.id });
+    }
 }
 
 /// A connection from inside.
@@ -60,7 +80,7 @@ impl Link {
         let (asked, answer) = oneshot::channel();
         let (connections, coming) = mpsc::unbounded_channel();
         let (datagrams, come) = mpsc::channel(MOST_DATAGRAMS);
-        {
+        let id = {
             let mut known = self.state.known();
             let id = known.number().map_err(failed)?;
             let Doors { tcp, udp, most } = doors;
@@ -72,12 +92,14 @@ impl Link {
                 known.listening.insert(id, heard);
                 known.outbox.push(frame, Vec::new());
             }
-        }
+            id
+        };
         match answer.await {
-            Ok(Ok(())) => Ok(Listener {
-                connections: Connections(coming),
-                datagrams: Datagrams { come, link: self.clone() },
-            }),
+            Ok(Ok(())) => {
+                let open = Arc::new(Open { id, state: Arc::clone(&self.state) });
+                let connections = Connections { come: coming, _open: Arc::clone(&open) };
+                Ok(Listener { connections, datagrams: Datagrams { come, open } })
+            }
             Ok(Err(errno)) => Err(failed(io::Error::from_raw_os_error(errno))),
             Err(_) => Err(self.gone("a listener")),
         }
@@ -87,7 +109,7 @@ impl Link {
 impl Connections {
     /// The next one; `None` when the sandbox is gone.
     pub async fn accept(&mut self) -> Option<Connection> {
-        self.0.recv().await
+        self.come.recv().await
     }
 }
 
@@ -101,6 +123,6 @@ impl Datagrams {
     pub fn answer(&self, to: &Datagram, bytes: Vec<u8>) {
         let Datagram { listener, local, peer, .. } = *to;
         let answer = Datagram { listener, local, peer, bytes };
-        self.link.state.say(&ToGuest::Datagram(answer));
+        self.open.state.say(&ToGuest::Datagram(answer));
     }
 }

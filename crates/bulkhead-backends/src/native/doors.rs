@@ -1,25 +1,15 @@
-//! Which doors a sandbox has, and which socket is which.
+//! Takes over the doors that a child has opened.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 
-use bulkhead_linux::doors::{At, Carries, Door, receive};
-use bulkhead_policy::{NAMES_PORT, PROXY_PORT, Plan, SOCKS_PORT};
-use bulkhead_spec::Network;
+use bulkhead_linux::doors::receive;
+use bulkhead_policy::Plan;
 
 use super::create::built;
-use crate::{BackendError, Doors};
-
-/// The doors for `plan`: both proxies, names, names by stream, then a door for each port.
-pub(super) fn wanted(plan: &Plan) -> Vec<Door> {
-    let everywhere = |port| Door { carries: Carries::Streams, at: At::Everywhere, port };
-    let first = [
-        Door { carries: Carries::Streams, at: At::Loopback, port: PROXY_PORT },
-        Door { carries: Carries::Streams, at: At::Loopback, port: SOCKS_PORT },
-        Door { carries: Carries::Datagrams, at: At::Everywhere, port: NAMES_PORT },
-        everywhere(NAMES_PORT),
-    ];
-    first.into_iter().chain(plan.ports().into_iter().map(everywhere)).collect()
-}
+use crate::{
+    BackendError, Doors,
+    doors::{has, sorted},
+};
 
 /// Takes over what the child has opened; nothing from one that has failed, whose silence tells.
 pub(super) fn take(
@@ -27,22 +17,8 @@ pub(super) fn take(
     from: BorrowedFd<'_>,
     child: BorrowedFd<'_>,
 ) -> Result<Option<Doors>, BackendError> {
-    match plan.network() {
-        Network::Proxy | Network::Observe => {
-            receive(from, child).map(sorted).map_err(built("take over the sandbox's doors"))
-        }
-        Network::None | Network::Open => Ok(None),
+    if !has(plan) {
+        return Ok(None);
     }
-}
-
-/// The sockets of [`wanted`], in its order.
-fn sorted(sockets: Vec<OwnedFd>) -> Option<Doors> {
-    let mut sockets = sockets.into_iter();
-    Some(Doors {
-        proxy: sockets.next()?.into(),
-        socks: sockets.next()?.into(),
-        names: sockets.next()?.into(),
-        names_by_stream: sockets.next()?.into(),
-        streams: sockets.map(Into::into).collect(),
-    })
+    receive(from, child).map(sorted).map_err(built("take over the sandbox's doors"))
 }

@@ -17,13 +17,13 @@ use bulkhead_spec::{self as spec, escape_bytes};
 
 use self::paths::Steps;
 use super::{
-    doors,
     image::Layers,
     root,
     shape::{Network, Parts, Shape},
     survey::{Entry, House, Survey},
 };
 use crate::{
+    doors::wanted,
     identity::{INSIDE, Identity},
     workspace::share::Share,
 };
@@ -158,7 +158,7 @@ fn network(steps: &mut Steps, plan: &Plan) {
         spec::Network::None => steps.push(Step::OwnNetwork),
         spec::Network::Proxy | spec::Network::Observe => {
             steps.push(Step::OwnNetwork);
-            steps.lines.push(Line::Doors(doors::wanted(plan)));
+            steps.lines.push(Line::Doors(wanted(plan)));
         }
         spec::Network::Open => {}
     }

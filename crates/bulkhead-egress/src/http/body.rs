@@ -10,8 +10,8 @@ use std::{
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
-use hyper::body::{Frame, Incoming, SizeHint};
-use tokio::{io::AsyncReadExt, sync::mpsc, time::timeout};
+use hyper::body::{Body as _, Frame, Incoming, SizeHint};
+use tokio::{io::AsyncReadExt, runtime::Handle, sync::mpsc, time::timeout};
 
 use crate::{meter::Toll, wire::Wire};
 
@@ -107,14 +107,22 @@ impl hyper::body::Body for Fed {
 }
 
 /// A body that is counted as it leaves, and breaks off where a limit is reached.
+///
+/// What nobody wants of it is read and thrown away, if it is little: a client that is cut off while
+/// it sends reports that, and not what it was answered.
 pub(crate) struct Counted {
-    inner: Incoming,
+    /// There until this is dropped.
+    inner: Option<Incoming>,
     toll: Arc<Toll>,
 }
 
+/// How much is thrown away at most, and how long that may take.
+const UNWANTED: usize = 4 << 20;
+const FAREWELL: Duration = Duration::from_secs(5);
+
 impl Counted {
     pub(crate) fn new(inner: Incoming, toll: Arc<Toll>) -> Self {
-        Self { inner, toll }
+        Self { inner: Some(inner), toll }
     }
 }
 
@@ -126,7 +134,8 @@ impl hyper::body::Body for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(inner).poll_frame(context));
         Poll::Ready(frame.map(|frame| {
             let frame = frame?;
             let bytes = frame.data_ref().map_or(0, Bytes::len);
@@ -136,11 +145,31 @@ impl hyper::body::Body for Counted {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.inner.as_ref().map_or_else(SizeHint::default, Incoming::size_hint)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let rest = self.inner.take().filter(|it| !it.is_end_stream());
+        // A gateway that ends has no time for it.
+        if let (Some(rest), Ok(runtime)) = (rest, Handle::try_current()) {
+            runtime.spawn(timeout(FAREWELL, throw_away(rest)));
+        }
+    }
+}
+
+async fn throw_away(mut body: Incoming) {
+    let mut left = UNWANTED;
+    while let Some(Ok(frame)) = body.frame().await {
+        match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(less) => left = less,
+            None => return,
+        }
     }
 }
 

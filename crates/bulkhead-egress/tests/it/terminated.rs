@@ -38,10 +38,14 @@ pub(crate) async fn say(stage: &Stage, way: Way, host: &str, request: &str) -> S
 }
 
 /// An HTTP/2 client inside.
-pub(crate) async fn many(
+pub(crate) async fn many<B>(
     stage: &Stage,
     host: &str,
-) -> hyper::client::conn::http2::SendRequest<Full<Bytes>> {
+) -> hyper::client::conn::http2::SendRequest<B>
+where
+    B: hyper::body::Body<Data = Bytes, Error = std::convert::Infallible>,
+    B: Send + Unpin + 'static,
+{
     let stream = reach(stage, Way::Transparent, host, 443).await.stream();
     let pem = stage.gateway.certificate().unwrap().to_owned();
     let stream = tls(stream, &pem, host, &["h2", "http/1.1"]).await.unwrap();
@@ -190,6 +194,48 @@ async fn a_host_that_cannot_prove_who_it_is_gets_nothing() {
     assert!(said.starts_with("HTTP/1.1 502"), "{said}");
     assert!(said.contains("did not prove who it is"), "{said}");
     assert!(web.heard().is_empty());
+}
+
+/// Who gets an answer before everything was sent may send the rest: a client whose stream is cut
+/// off reports that, and not the answer (curl: error 92).
+#[tokio::test]
+async fn a_refusal_is_heard_by_who_is_still_sending() {
+    let (honest, forger) = (Pki::new(), Pki::new());
+    let world = Arc::new(World::default());
+    let web = Web::default();
+    world.put("api.good.com", "203.0.113.1", 443, web.secure(&forger, "api.good.com").await);
+    let rules = rules(&["POST https://api.good.com/x"], &[]);
+    let stage = Stage::with(&world, GatewayPlan { rules, ..trusting(&honest) });
+    for (path, status, why) in
+        [("/x", 502, "did not prove who it is"), ("/y", 403, "\"retry\":false")]
+    {
+        let (pieces, body) = tokio::sync::mpsc::channel::<Bytes>(1);
+        let mut sender = many(&stage, "api.good.com").await;
+        let request = Request::post(format!("https://api.good.com{path}"));
+        let answer = sender.send_request(request.body(Slowly(body)).unwrap());
+        let answer = answer.await.unwrap();
+        assert_eq!(answer.status(), status);
+        let text = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&text).contains(why), "{text:?}");
+        for _ in 0..64 {
+            pieces.send(Bytes::from_static(&[b'x'; 8 << 10])).await.unwrap();
+        }
+    }
+}
+
+/// A body that comes in pieces.
+struct Slowly(tokio::sync::mpsc::Receiver<Bytes>);
+
+impl hyper::body::Body for Slowly {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+        self.0.poll_recv(context).map(|it| it.map(|it| Ok(hyper::body::Frame::data(it))))
+    }
 }
 
 #[tokio::test]

@@ -60,6 +60,11 @@ impl Doors {
         Ok(())
     }
 
+    /// Closes the doors of a listener; who is inside stays.
+    pub(super) fn close_all(&mut self, listener: u32) {
+        self.open.retain(|it| it.listener != listener);
+    }
+
     pub(super) fn wanted<'a>(&'a self, channels: &Channels, wanted: &mut Wanted<'a>) {
         if self.open.is_empty() {
             return;
@@ -150,7 +155,8 @@ fn bound(address: SocketAddr, kind: SocketType) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, kind, flags, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // Not to be shared: with `SO_REUSEADDR` a program could listen beside it, and answer in the
+    // gateway's place.
     if address.is_ipv6() {
         // The same port may be open for IPv4 as well, by a door of its own.
         sockopt::set_ipv6_v6only(&socket, true)?;

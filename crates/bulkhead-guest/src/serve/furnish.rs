@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     io::{self, Write as _},
     os::unix::ffi::OsStringExt as _,
     path::PathBuf,
@@ -15,10 +15,14 @@ pub(super) fn path(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// Makes files that are not there yet.
+/// Makes files that are not there yet, and the directories that they are in.
 pub(super) fn make(files: &[(Vec<u8>, Vec<u8>)]) -> io::Result<()> {
     for (name, content) in files {
-        let file = OpenOptions::new().write(true).create_new(true).open(path(name.clone()));
+        let path = path(name.clone());
+        if let Some(dir) = path.parent() {
+            fs::create_dir_all(dir)?;
+        }
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
         file?.write_all(content)?;
     }
     Ok(())

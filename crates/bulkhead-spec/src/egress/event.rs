@@ -87,6 +87,8 @@ pub struct DeniedHost {
 /// What passed through, over the life of a sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EgressUsage {
+    /// Which connections of programs that know of no proxy led here.
+    pub caught: Caught,
     /// Connections that were allowed.
     pub connections: u64,
     /// Requests that were read, of hosts where they are.
@@ -108,6 +110,17 @@ impl EgressUsage {
     pub fn denied_hosts(&self) -> Vec<String> {
         self.denied.iter().map(|it| format!("{}:{}", it.host, it.port)).collect()
     }
+}
+
+/// Which connections of programs that know of no proxy lead to the gateway. All others are refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Caught {
+    /// Those to any address.
+    #[default]
+    EveryAddress,
+    /// Those to a name: names stand for addresses of loopback, and no other address has a route.
+    Names,
 }
 
 /// What passed to and from one host.

@@ -1,5 +1,7 @@
 //! The way out, as a user has it.
 
+mod containers;
+
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},

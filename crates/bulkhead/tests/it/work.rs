@@ -18,7 +18,7 @@ use std::{
 use crate::host::{Host, Ran};
 
 /// An ordinary user that this machine does not know by name.
-const SOMEBODY: u32 = 54321;
+pub(crate) const SOMEBODY: u32 = 54321;
 
 /// A project, and somebody who works on it.
 pub(crate) struct Work {

@@ -3,14 +3,14 @@
 //! Invariant: what makes it a wall is not a field. There is no value of [`Body`] that is
 //! privileged, keeps a capability, may gain one, writes to its root or to the daemon's log.
 
-use std::path::Path;
+use std::{collections::HashMap, path::Path};
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum,
     HostConfigLogConfig, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
     ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
-use bulkhead_spec::{Access, Network, escape_bytes};
+use bulkhead_spec::{Access, Caught, Network, escape_bytes};
 
 use super::{GUEST_AT, Mount, Reach, User, Users, disk::Tmpfs};
 
@@ -22,6 +22,7 @@ pub(in crate::container) struct Body {
     pub(super) user: User,
     pub(super) runtime: Option<String>,
     pub(super) network: Network,
+    pub(super) caught: Caught,
     pub(super) seccomp: String,
     pub(super) mounts: Vec<Mount>,
     pub(super) tmpfs: Vec<Tmpfs>,
@@ -99,12 +100,18 @@ impl Body {
         let mut lines = vec![
             format!("start from the image `{}`, read-only, as user {uid}:{gid}", self.image),
             "drop every capability, forbid new privileges, filter system calls".to_owned(),
-            match self.network {
-                Network::None | Network::Proxy | Network::Observe => {
-                    "give it a network of its own, without an interface".to_owned()
+            match (self.network, self.caught) {
+                (Network::None, _) => "give it a network of its own, without an interface",
+                (Network::Proxy | Network::Observe, Caught::EveryAddress) => {
+                    "give it a network of its own, in which every address is the gateway's"
                 }
-                Network::Open => "let it use the network of the host".to_owned(),
-            },
+                (Network::Proxy | Network::Observe, Caught::Names) => {
+                    "give it a network of its own, in which names lead to the gateway and \
+                     addresses nowhere"
+                }
+                (Network::Open, _) => "let it use the network of the host",
+            }
+            .to_owned(),
         ];
         lines.extend(self.memory.map(|it| format!("limit memory to {it} bytes, without swap")));
         lines
@@ -151,6 +158,7 @@ impl Body {
                 Network::None | Network::Proxy | Network::Observe => list(&["127.0.0.1"]),
                 Network::Open => None,
             },
+            sysctls: self.sysctls(),
             log_config: Some(HostConfigLogConfig { typ: some("none"), config: None }),
             restart_policy: Some(RestartPolicy {
                 name: Some(RestartPolicyNameEnum::NO),
@@ -167,6 +175,19 @@ impl Body {
             tmpfs: Some(self.tmpfs.iter().map(|it| self.tmpfs(it)).collect()),
             mounts: Some(self.mounts.iter().map(bind).collect()),
             ..HostConfig::default()
+        }
+    }
+
+    /// Where the guest listens for the gateway, it does so at ports of the web and of names, and has
+    /// no capability for that.
+    fn sysctls(&self) -> Option<HashMap<String, String>> {
+        match (self.network, self.caught) {
+            (Network::Proxy | Network::Observe, Caught::Names) => {
+                let (name, value) = ("net.ipv4.ip_unprivileged_port_start", "0");
+                Some([(name.to_owned(), value.to_owned())].into())
+            }
+            (Network::Proxy | Network::Observe, Caught::EveryAddress)
+            | (Network::None | Network::Open, _) => None,
         }
     }
 

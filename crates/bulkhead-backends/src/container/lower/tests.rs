@@ -46,6 +46,7 @@ fn found() -> Found {
         user: User { uid: 1001, gid: 100, namespace: Users::Usual },
         runtime: None,
         kernel: Kernel::Hosts,
+        caught: Caught::Names,
         disk: Disk::Split,
         shares: vec![
             shown("/opt/tools", "/tools", Access::ReadOnly),
