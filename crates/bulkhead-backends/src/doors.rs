@@ -1,6 +1,7 @@
 //! Where programs in a sandbox meet the gateway.
 
 use std::{
+    collections::BTreeSet,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     os::fd::OwnedFd,
 };
@@ -41,6 +42,8 @@ pub struct Sockets {
     pub names: UdpSocket,
     /// For those that come by connection.
     pub names_by_stream: TcpListener,
+    /// The other end of its cable to its neighbours, if it has any.
+    pub cable: Option<OwnedFd>,
 }
 
 /// Whether programs of `plan` meet a gateway.
@@ -51,7 +54,8 @@ pub(crate) fn has(plan: &Plan) -> bool {
     }
 }
 
-/// The doors for `plan`: both proxies, names, names by stream, then a door for each port.
+/// The doors for `plan`: both proxies, names, names by stream, then a door for each port, and the
+/// cable to its neighbours, if it has any.
 pub(crate) fn wanted(plan: &Plan) -> Vec<Door> {
     let everywhere = |port| Door { carries: Carries::Streams, at: At::Everywhere, port };
     let first = [
@@ -60,11 +64,24 @@ pub(crate) fn wanted(plan: &Plan) -> Vec<Door> {
         Door { carries: Carries::Datagrams, at: At::Everywhere, port: NAMES_PORT },
         everywhere(NAMES_PORT),
     ];
-    first.into_iter().chain(plan.ports().into_iter().map(everywhere)).collect()
+    let cable = plan.address().map(|it| Door {
+        carries: Carries::Packets,
+        at: At::Address(it),
+        port: 0,
+    });
+    first.into_iter().chain(plan.ports().into_iter().map(everywhere)).chain(cable).collect()
+}
+
+/// The ports of the gateway in a sandbox of `plan`, which are not for its neighbours.
+pub fn ports(plan: &Plan) -> BTreeSet<u16> {
+    let mut ports = plan.ports();
+    ports.extend([PROXY_PORT, SOCKS_PORT, NAMES_PORT]);
+    ports
 }
 
 /// The sockets of [`wanted`], in its order.
-pub(crate) fn sorted(sockets: Vec<OwnedFd>) -> Option<Doors> {
+pub(crate) fn sorted(plan: &Plan, mut sockets: Vec<OwnedFd>) -> Option<Doors> {
+    let cable = plan.address().and_then(|_| sockets.pop());
     let mut sockets = sockets.into_iter();
     Some(Doors::Sockets(Sockets {
         proxy: sockets.next()?.into(),
@@ -72,6 +89,7 @@ pub(crate) fn sorted(sockets: Vec<OwnedFd>) -> Option<Doors> {
         names: sockets.next()?.into(),
         names_by_stream: sockets.next()?.into(),
         streams: sockets.map(Into::into).collect(),
+        cable,
     }))
 }
 
@@ -82,10 +100,13 @@ pub(crate) fn for_guest(plan: &Plan) -> guest::Doors {
         let ip: IpAddr = match at {
             At::Everywhere => Ipv4Addr::UNSPECIFIED.into(),
             At::Loopback => Ipv4Addr::LOCALHOST.into(),
+            At::Address(address) => address.into(),
         };
         match carries {
             Carries::Streams => tcp.push(SocketAddr::new(ip, port)),
             Carries::Datagrams => udp.push(SocketAddr::new(ip, port)),
+            // Plans with neighbours are refused before.
+            Carries::Packets => {}
         }
     }
     let most = plan.egress().limits().connections.unwrap_or(CONNECTIONS);

@@ -23,8 +23,8 @@ use bulkhead_spec::{Caught, Ending, Guarantees, ImageFacts, ImageRef, Terminal, 
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use bulkhead_linux::crash;
-pub use doors::{Doors, Sockets};
+pub use bulkhead_linux::{cable, crash};
+pub use doors::{Doors, Sockets, ports};
 pub use error::BackendError;
 pub use finding::{Finding, State};
 pub use native::{Native, Places};

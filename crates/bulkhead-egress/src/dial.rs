@@ -7,7 +7,7 @@ mod upstream;
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, UdpSocket},
     pin::Pin,
 };
 
@@ -79,7 +79,8 @@ pub(crate) async fn dial_plain(
     permit: &Permit,
 ) -> Result<(Wire, Route), DialFailed> {
     let host = &permit.destination().host;
-    let proxy = room.upstream.proxy_for(host).filter(|_| !is_the_host(host));
+    let inside = is_the_host(host) || room.neighbour(host).is_some();
+    let proxy = room.upstream.proxy_for(host).filter(|_| !inside);
     match proxy {
         Some(proxy) => {
             let login = upstream::login(proxy);
@@ -93,6 +94,12 @@ pub(crate) async fn dial_plain(
 /// Connects to what was permitted.
 pub(crate) async fn dial(room: &Room, permit: &Permit) -> Result<Wire, DialFailed> {
     let to = permit.destination();
+    if let (Some(address), Some(known)) = (room.neighbour(&to.host), &room.neighbours) {
+        let reached =
+            timeout(room.timings.dial, known.reach(SocketAddrV4::new(address, to.port)));
+        let reached = reached.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+        return reached.map(Wire::other).map_err(DialFailed::Unreached);
+    }
     let proxy = room.upstream.proxy_for(&to.host).filter(|_| !is_the_host(&to.host));
     if let Some(proxy) = proxy {
         return upstream::dial(room, proxy, to).await;

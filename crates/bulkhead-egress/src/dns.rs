@@ -22,6 +22,9 @@ use crate::{room::Room, wire::Wire};
 /// How long an answer is good; a rule that is taken back takes effect at once all the same.
 const LIFETIME: u32 = 30;
 
+/// The same for the address of a neighbour.
+const BRIEFLY: u32 = 1;
+
 /// The longest question that is read.
 const LONGEST: usize = 4096;
 
@@ -86,6 +89,14 @@ fn fill(room: &Room, query: &Query, answer: &mut Message) -> ResponseCode {
         return ResponseCode::Refused;
     }
     let Some(name) = read(query.name()) else { return ResponseCode::NXDomain };
+    if let Some(address) = room.neighbour(&name.clone().into()) {
+        // For a moment only: who has the name may end, and another take it.
+        if query.query_type() == RecordType::A {
+            let data = RData::A(A(address));
+            answer.add_answer(Record::from_rdata(query.name().clone(), BRIEFLY, data));
+        }
+        return ResponseCode::NoError;
+    }
     if let Err(refusal) = known(room, &name) {
         // The port is not known yet; the one of the web is what most would have meant.
         room.report.denied(name.as_str(), 443, &refusal);

@@ -69,7 +69,8 @@ impl Permit {
 /// Decides whether `destination` may be reached.
 pub(crate) fn judge(room: &Room, destination: Destination) -> Result<Permit, Denied> {
     let rules = room.rules();
-    match rules.judge(&destination.host, destination.port) {
+    let verdict = rules.judge(&destination.host, destination.port);
+    match room.neighbourly(&destination.host, verdict) {
         Verdict::Allowed(allowance) => permit(room, destination, allowance, rules),
         Verdict::Denied(refusal) => Err(refuse(room, &destination, refusal)),
     }
@@ -84,6 +85,7 @@ pub(crate) fn judge_request(
 ) -> Result<(), Denied> {
     let Destination { host, port } = &permit.destination;
     let verdict = room.rules().judge_request(host, *port, method, target);
+    let verdict = room.neighbourly(host, verdict);
     let spent = || permit.toll.request().err();
     match verdict {
         Verdict::Denied(refusal) => Err(refuse(room, &permit.destination, refusal)),

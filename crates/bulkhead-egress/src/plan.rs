@@ -5,7 +5,7 @@ use std::{net::SocketAddr, str::FromStr, sync::Arc, time::Duration};
 use bulkhead_policy::EgressRules;
 use bulkhead_spec::{Budget, EgressLimits, Host, HostPattern, Secret, SetHeader, escape};
 
-use crate::{Connector, Direct, Range, Resolver, SystemResolver};
+use crate::{Connector, Direct, Neighbours, Range, Resolver, SystemResolver};
 
 /// Everything a gateway needs to know about its one sandbox.
 ///
@@ -29,6 +29,8 @@ pub struct GatewayPlan {
     pub own: Vec<SocketAddr>,
     /// Addresses that stand for names inside.
     pub synthetic: Range,
+    /// Who knows the sandboxes on the same private network, if it is on one.
+    pub neighbours: Option<Arc<dyn Neighbours>>,
     /// How long is waited for what.
     pub timings: Timings,
 }
@@ -45,6 +47,7 @@ impl Default for GatewayPlan {
             connector: Arc::new(Direct),
             own: Vec::new(),
             synthetic: Range::Benchmark,
+            neighbours: None,
             timings: Timings::default(),
         }
     }

@@ -183,7 +183,7 @@ pub(crate) async fn forbidden(room: &Room, permit: &Permit) {
     let to = permit.destination();
     loop {
         let verdict = rules.borrow_and_update().judge(&to.host, to.port);
-        match verdict {
+        match room.neighbourly(&to.host, verdict) {
             Verdict::Denied(_) => return,
             Verdict::Allowed(_) => {}
         }

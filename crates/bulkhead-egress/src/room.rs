@@ -10,9 +10,9 @@ use bulkhead_spec::{Budget, EgressEvent, Host};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    Connector, GatewayPlan, Resolver, StartFailed, Timings, Upstream, authority::Authority,
-    destination::Destination, meter::Meter, report::Report, synthetic::Names, trust::Trust,
-    vault::Vault,
+    Connector, GatewayPlan, Neighbours, Resolver, StartFailed, Timings, Upstream,
+    authority::Authority, destination::Destination, meter::Meter, report::Report,
+    synthetic::Names, trust::Trust, vault::Vault,
 };
 
 /// Connections that may be there without having said what they want.
@@ -24,6 +24,7 @@ pub(crate) struct Room {
     pub(crate) meter: Meter,
     pub(crate) report: Arc<Report>,
     pub(crate) names: Names,
+    pub(crate) neighbours: Option<Arc<dyn Neighbours>>,
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) connector: Arc<dyn Connector>,
     pub(crate) upstream: Upstream,
@@ -56,6 +57,7 @@ impl Room {
             trust,
             report,
             names: Names::new(plan.synthetic),
+            neighbours: plan.neighbours,
             resolver: plan.resolver,
             connector: plan.connector,
             upstream: plan.upstream,

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 /// Anything that bytes go in and out of.
-pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 

@@ -151,10 +151,7 @@ impl Engine {
         };
         let guide = way_out.guide();
         let sandbox = backend.create(id, &plan.clone().guided(&guide)).await?;
-        // One that has no doors has failed, and its first program is told why.
-        if let Some(doors) = sandbox.take_doors() {
-            way_out.serve(doors)?;
-        }
+        way_out.serve(&*sandbox, plan)?;
         Ok(Built { sandbox, way_out: Some(way_out), guide: Some(guide) })
     }
 
@@ -236,9 +233,9 @@ impl Engine {
     }
 }
 
-pub(crate) fn describe(error: &RunError) -> String {
+pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
+    let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");
         source = cause.source();

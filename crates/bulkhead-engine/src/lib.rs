@@ -11,6 +11,7 @@ mod console;
 mod engine;
 mod error;
 mod ledger;
+mod neighbours;
 mod place;
 mod pump;
 pub mod room;

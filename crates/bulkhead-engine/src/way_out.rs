@@ -9,21 +9,25 @@ mod trust;
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use bulkhead_backends::{
-    Doors, Sockets,
+    Doors, Sandbox, Sockets,
     guest::{Connections, Datagrams, Listener},
+    ports,
 };
 use bulkhead_egress::{
     BoundSecret, Connector, Direct, Entrances, Gateway, GatewayPlan, Range, Resolver,
     StartFailed, SystemResolver, Upstream,
 };
 use bulkhead_policy::{Guide, Plan};
-use bulkhead_spec::{Caught, EgressEvent, EgressUsage, Event, Network, Secret, SecretBinding};
+use bulkhead_spec::{
+    Caught, EgressEvent, EgressUsage, Event, InvalidLabel, Label, Network, Secret,
+    SecretBinding,
+};
 
 use tokio::task::JoinSet;
 
 use self::control::Control;
 pub use self::control::{Ask, Reply, ask, socket_of};
-use crate::{Ledger, RunError};
+use crate::{Ledger, RunError, engine::describe, neighbours::Member};
 
 /// What the host adds to the way out of its sandboxes.
 pub struct Outside {
@@ -37,6 +41,8 @@ pub struct Outside {
     pub connector: Arc<dyn Connector>,
     /// Where the sockets are by which rules are changed while a sandbox runs, if they are to be.
     pub sockets: Option<PathBuf>,
+    /// Where private networks are, if there are to be any.
+    pub networks: Option<PathBuf>,
 }
 
 impl Default for Outside {
@@ -48,6 +54,7 @@ impl Default for Outside {
             resolver: Arc::new(SystemResolver::default()),
             connector: Arc::new(Direct),
             sockets: None,
+            networks: None,
         }
     }
 }
@@ -74,6 +81,7 @@ pub(crate) struct WayOut {
     passing: JoinSet<()>,
     caught: Caught,
     gateway: Arc<Gateway>,
+    member: Option<Member>,
 }
 
 impl fmt::Debug for WayOut {
@@ -96,6 +104,8 @@ impl WayOut {
             Network::None | Network::Open => return Ok(None),
         }
         let egress = plan.egress();
+        let name = egress.alias().unwrap_or(id);
+        let member = egress.network().map(|it| join(name, it, outside)).transpose()?;
         let secrets = egress.secrets().iter().map(|it| bound(it, outside));
         let gateway = GatewayPlan {
             rules: egress.rules().clone(),
@@ -109,6 +119,7 @@ impl WayOut {
                 Caught::EveryAddress => Range::Benchmark,
                 Caught::Names => Range::Loopback,
             },
+            neighbours: member.as_ref().map(Member::neighbours),
             ..GatewayPlan::default()
         };
         let recorded = recorder(id.to_owned(), Arc::clone(ledger));
@@ -116,7 +127,7 @@ impl WayOut {
         let gateway = Arc::new(gateway);
         let control = outside.sockets.as_ref().map(|dir| Control::open(dir, id, &gateway));
         let control = control.transpose().map_err(StartFailed::from)?;
-        Ok(Some(Self { control, passing: JoinSet::new(), caught, gateway }))
+        Ok(Some(Self { control, passing: JoinSet::new(), caught, gateway, member }))
     }
 
     /// What programs must know of it.
@@ -124,13 +135,25 @@ impl WayOut {
         Guide {
             placeholders: self.gateway.placeholders(),
             trust: self.gateway.certificate().map(trust::with),
+            neighbours: self.member.as_ref().map(Member::place),
         }
     }
 
-    /// Answers at `doors` from now on.
-    pub(crate) fn serve(&mut self, doors: Doors) -> Result<(), RunError> {
+    /// Answers at the doors of `sandbox`, which is as `plan` says, from now on.
+    pub(crate) fn serve(&mut self, sandbox: &dyn Sandbox, plan: &Plan) -> Result<(), RunError> {
+        // One that has no doors has failed, and its first program is told why.
+        let Some(doors) = sandbox.take_doors() else { return Ok(()) };
+        if let (Some(member), Some(link)) = (&self.member, sandbox.guest()) {
+            member.dial_by(link.clone());
+        }
         match doors {
-            Doors::Sockets(sockets) => self.open(sockets),
+            Doors::Sockets(mut sockets) => {
+                if let (Some(member), Some(cable)) = (&mut self.member, sockets.cable.take()) {
+                    let connected = member.connect(cable, ports(plan));
+                    connected.map_err(|error| RunError::WayOut(error.into()))?;
+                }
+                self.open(sockets)
+            }
             Doors::Channels(Listener { connections, datagrams }) => {
                 let gateway = Arc::clone(&self.gateway);
                 self.passing.spawn(adopt(gateway, connections));
@@ -142,7 +165,7 @@ impl WayOut {
     }
 
     fn open(&self, sockets: Sockets) -> Result<(), RunError> {
-        let Sockets { proxy, socks, mut streams, names, names_by_stream } = sockets;
+        let Sockets { proxy, socks, mut streams, names, names_by_stream, cable: _ } = sockets;
         streams.push(names_by_stream);
         let entrances = Entrances {
             http: vec![proxy],
@@ -160,7 +183,7 @@ impl WayOut {
 
     /// Shuts it, and says what has passed.
     pub(crate) fn end(self) -> EgressUsage {
-        drop((self.control, self.passing));
+        drop((self.control, self.passing, self.member));
         EgressUsage { caught: self.caught, ..self.gateway.shutdown() }
     }
 
@@ -184,6 +207,15 @@ async fn answer(gateway: Arc<Gateway>, mut datagrams: Datagrams) {
             datagrams.answer(&question, answer);
         }
     }
+}
+
+/// Takes a place in `network` for the sandbox `name`.
+fn join(name: &str, network: &Label, outside: &Outside) -> Result<Member, RunError> {
+    let refused = |why: String| RunError::Room { what: "cannot join a private network", why };
+    let name = name.parse().map_err(|it: InvalidLabel| refused(it.to_string()))?;
+    let networks = outside.networks.as_ref();
+    let networks = networks.ok_or_else(|| refused("there is no directory for them".into()))?;
+    Member::join(networks, network, &name).map_err(|it| refused(describe(&it)))
 }
 
 fn bound(binding: &SecretBinding, outside: &Outside) -> Result<BoundSecret, RunError> {

@@ -123,6 +123,8 @@ pub enum Flow {
 pub enum To {
     /// A TCP port of the loopback interface, by either version of the protocol.
     Port(u16),
+    /// Whatever is at this address and port, as seen from inside.
+    Address(SocketAddr),
     /// A socket with a name.
     Path(Vec<u8>),
 }

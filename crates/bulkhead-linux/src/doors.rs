@@ -26,7 +26,7 @@ use rustix::{
     thread::{ThreadNameSpaceType, move_into_thread_name_spaces},
 };
 
-use crate::{orphan::await_readable, routes::own_every_address};
+use crate::{cable, orphan::await_readable, routes::own_every_address};
 
 /// The most doors that a sandbox can have.
 pub const MOST: usize = 96;
@@ -50,12 +50,13 @@ impl fmt::Display for Door {
         let carries = match self.carries {
             Carries::Streams => "tcp",
             Carries::Datagrams => "udp",
+            Carries::Packets => "cable",
         };
-        let at = match self.at {
-            At::Everywhere => "*",
-            At::Loopback => "127.0.0.1",
-        };
-        write!(out, "{carries}:{at}:{}", self.port)
+        match self.at {
+            At::Everywhere => write!(out, "{carries}:*:{}", self.port),
+            At::Loopback => write!(out, "{carries}:127.0.0.1:{}", self.port),
+            At::Address(address) => write!(out, "{carries}:{address}"),
+        }
     }
 }
 
@@ -64,8 +65,10 @@ impl fmt::Display for Door {
 pub enum Carries {
     /// Connections.
     Streams,
-    /// Single packets.
+    /// Single messages.
     Datagrams,
+    /// Everything, by a cable to the sandbox's neighbours: see [`crate::cable`].
+    Packets,
 }
 
 /// At which addresses a door is.
@@ -75,6 +78,8 @@ pub enum At {
     Everywhere,
     /// At `127.0.0.1` alone.
     Loopback,
+    /// At this one, which is the sandbox's own among its neighbours.
+    Address(Ipv4Addr),
 }
 
 /// Opens `doors` in this network namespace and sends them to `parent`, all at once.
@@ -103,6 +108,8 @@ pub(crate) fn open(doors: &[Door], parent: BorrowedFd<'_>) -> Result<(), Errno> 
 
 fn open_one(door: Door) -> Result<OwnedFd, Errno> {
     let socket = match door.at {
+        At::Address(address) if door.carries == Carries::Packets => return cable::lay(address),
+        At::Address(address) => four(door, address)?,
         At::Loopback => four(door, Ipv4Addr::LOCALHOST)?,
         At::Everywhere => match six(door) {
             // A kernel without version 6; then nobody inside speaks it either.
@@ -112,7 +119,7 @@ fn open_one(door: Door) -> Result<OwnedFd, Errno> {
     };
     match door.carries {
         Carries::Streams => listen(&socket, BACKLOG)?,
-        Carries::Datagrams => {}
+        Carries::Datagrams | Carries::Packets => {}
     }
     Ok(socket)
 }
@@ -135,6 +142,8 @@ fn make(family: AddressFamily, carries: Carries) -> Result<OwnedFd, Errno> {
     let kind = match carries {
         Carries::Streams => SocketType::STREAM,
         Carries::Datagrams => SocketType::DGRAM,
+        // It has no address but the one that its cable has.
+        Carries::Packets => return Err(Errno::INVAL),
     };
     // Whoever answers does so beside other things.
     socket_with(family, kind, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)

@@ -8,6 +8,7 @@
 //! touches no `errno`, because that child shares its parent's memory.
 
 pub mod birth;
+pub mod cable;
 pub mod cgroup;
 mod clone;
 pub mod crash;
@@ -19,6 +20,7 @@ pub mod landlock;
 pub mod launch;
 pub mod memfd;
 pub mod mounts;
+mod netlink;
 mod orphan;
 pub mod paths;
 pub mod reap;

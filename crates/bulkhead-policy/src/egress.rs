@@ -10,8 +10,8 @@ mod verdict;
 use std::collections::BTreeSet;
 
 use bulkhead_spec::{
-    Budget, Egress, EgressLimits, HostPattern, Network, Ports, Preset, Rule, SecretBinding,
-    Sourced, Target, Wire,
+    Budget, Egress, EgressLimits, HostPattern, Label, Network, Ports, Preset, Rule,
+    SecretBinding, Sourced, Target, Wire,
 };
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,10 @@ pub struct EgressPlan {
     pub(crate) secrets: Vec<SecretBinding>,
     pub(crate) budgets: Vec<Budget>,
     pub(crate) limits: EgressLimits,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) network: Option<Label>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) alias: Option<String>,
 }
 
 impl EgressPlan {
@@ -59,6 +63,7 @@ impl EgressPlan {
             && self.secrets.is_empty()
             && self.budgets.is_empty()
             && self.limits == EgressLimits::default()
+            && self.network.is_none()
     }
 
     /// The rules to judge by, until they are replaced.
@@ -80,6 +85,16 @@ impl EgressPlan {
     pub fn limits(&self) -> EgressLimits {
         self.limits
     }
+
+    /// What the others in its private network call it, if that is not its name on this host.
+    pub fn alias(&self) -> Option<&str> {
+        self.alias.as_deref()
+    }
+
+    /// The private network that the sandbox is in.
+    pub fn network(&self) -> Option<&Label> {
+        self.network.as_ref()
+    }
 }
 
 /// Decides about the way out: what is asked for, as far as the ceiling allows it.
@@ -94,6 +109,8 @@ pub(crate) fn resolve(wish: Egress, network: Network, ceiling: &EgressCeiling) -
         secrets: wish.secrets,
         budgets: wish.budgets,
         limits: wish.limits.lowest(ceiling.limits),
+        network: wish.network,
+        alias: wish.alias,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsString,
+    net::Ipv4Addr,
     time::Duration,
 };
 
@@ -32,6 +33,8 @@ pub struct Plan {
     pub(crate) network: Network,
     #[serde(skip_serializing_if = "EgressPlan::is_silent")]
     pub(crate) egress: EgressPlan,
+    #[serde(skip)]
+    pub(crate) address: Option<Ipv4Addr>,
     #[serde(rename = "env_names", serialize_with = "names")]
     pub(crate) env: BTreeMap<OsString, OsString>,
     #[serde(skip)]
@@ -137,6 +140,11 @@ impl Plan {
     /// Which hosts that are, with a network that asks rules.
     pub fn egress(&self) -> &EgressPlan {
         &self.egress
+    }
+
+    /// The address of the sandbox in its private network, once it has one.
+    pub fn address(&self) -> Option<Ipv4Addr> {
+        self.address
     }
 
     /// Small files to be found in [`crate::NOTES_DIR`], by their names.

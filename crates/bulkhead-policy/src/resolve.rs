@@ -64,6 +64,7 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         notes: BTreeMap::new(),
         network: spec.network,
         egress,
+        address: None,
         env,
         fallback,
         image: None,

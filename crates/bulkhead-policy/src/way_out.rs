@@ -1,6 +1,8 @@
 //! What a sandbox is told about its way out.
 
-use std::{collections::BTreeMap, ffi::OsString};
+use std::{collections::BTreeMap, ffi::OsString, net::Ipv4Addr};
+
+use bulkhead_spec::Label;
 
 use crate::{ExecPlan, Plan};
 
@@ -57,6 +59,8 @@ pub struct Guide {
     pub placeholders: BTreeMap<String, String>,
     /// Whom to trust, if the gateway reads some of what passes.
     pub trust: Option<Trust>,
+    /// The private network, and the sandbox's own address in it.
+    pub neighbours: Option<(Label, Ipv4Addr)>,
 }
 
 /// Certificates for programs that are to trust the sandbox's own authority.
@@ -77,7 +81,9 @@ impl Guide {
         let mut all: BTreeMap<_, _> =
             PROXIES.iter().map(|name| ((*name).to_owned(), proxy.clone())).collect();
         for name in ["NO_PROXY", "no_proxy"] {
-            all.insert(name.to_owned(), SPARED.to_owned());
+            // Neighbours are reached best without a proxy between.
+            let network = self.neighbours.as_ref().map(|(network, _)| format!(",.{network}"));
+            all.insert(name.to_owned(), format!("{SPARED}{}", network.unwrap_or_default()));
         }
         // Node reads the others only if it is told to.
         all.insert("NODE_USE_ENV_PROXY".to_owned(), "1".to_owned());
@@ -111,6 +117,7 @@ impl Plan {
     #[must_use]
     pub fn guided(mut self, guide: &Guide) -> Self {
         guide.tell(&mut self.env);
+        self.address = guide.neighbours.as_ref().map(|(_, address)| *address);
         if let Some(trust) = &guide.trust {
             let files = [
                 (BUNDLE, trust.bundle.as_bytes().to_vec()),

@@ -8,6 +8,7 @@ mod budget;
 mod event;
 mod groups;
 mod host;
+mod label;
 mod limits;
 mod path;
 mod pattern;
@@ -20,6 +21,7 @@ pub use budget::{Budget, InvalidBudget, Money, Spent};
 pub use event::{Caught, DeniedHost, EgressEvent, EgressUsage, HostUsage};
 pub use groups::{GROUPS, Group, Preset, UnknownPreset, allowing, denying, group};
 pub use host::{Host, HostName, InvalidHost};
+pub use label::{InvalidLabel, Label};
 pub use limits::EgressLimits;
 pub use path::{AmbiguousPath, InvalidPathPattern, PathPattern, RequestPath};
 pub use pattern::HostPattern;
@@ -39,6 +41,10 @@ pub struct Egress {
     pub budgets: Vec<Budget>,
     /// Ceilings on the whole.
     pub limits: EgressLimits,
+    /// The private network to join: the sandboxes in it reach each other by name.
+    pub network: Option<Label>,
+    /// What the others there call it; if not said, its name on this host.
+    pub alias: Option<String>,
 }
 
 /// A rule, and who said it.

@@ -42,7 +42,7 @@ pub(crate) use project::{FILE as PROJECT_FILE, Project, find as find_project};
 pub(crate) use schema::schema;
 pub(crate) use suggest::nearest;
 pub(crate) use trust::{Digest, Revoked, TrustStore};
-pub(crate) use way_out::Said;
+pub(crate) use way_out::{Observed, Said};
 
 /// Everything that was configured, but for flags.
 pub(crate) struct Config {

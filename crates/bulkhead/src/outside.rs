@@ -31,6 +31,7 @@ pub(crate) fn of(environment: &Environment, paths: &Paths) -> Result<Outside, Fa
         secrets: Box::new(HostSecrets(environment.clone())),
         upstream: upstream(environment)?,
         sockets: paths.rules(),
+        networks: paths.networks(),
         ..Outside::default()
     })
 }

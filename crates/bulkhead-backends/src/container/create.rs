@@ -41,6 +41,7 @@ impl Container {
         id: &str,
         plan: &Plan,
     ) -> Result<ContainerSandbox, BackendError> {
+        self.check_network(plan)?;
         let image = image::find(&self.daemon, plan).await?;
         let names = names::of(self, plan, &image).await?;
         let (made, found) = self.prepare(id, plan, (image, names))?;
@@ -182,6 +183,7 @@ impl Container {
 
     /// What would be asked of the daemon for `plan`, a line each.
     pub(super) fn blueprint(&self, plan: &Plan) -> Result<Vec<String>, BackendError> {
+        self.check_network(plan)?;
         let way = decide(caller(), &self.daemon.facts)?;
         let user = match way {
             Way::As(user) => user,

@@ -38,6 +38,18 @@ pub(super) fn decide(caller: Caller, facts: &Facts, kernel: Kernel) -> Caught {
 }
 
 impl Container {
+    /// Refuses what a container cannot have here: a cable is laid by whoever enters its network.
+    pub(super) fn check_network(&self, plan: &Plan) -> Result<(), BackendError> {
+        match (plan.egress().network(), self.caught) {
+            (Some(_), Caught::Names) => Err(BackendError::Unsupported {
+                backend: self.daemon.name(),
+                what: "a private network, unless root asks a rootful daemon on this machine for \
+                       a container with the host's kernel",
+            }),
+            (Some(_), Caught::EveryAddress) | (None, _) => Ok(()),
+        }
+    }
+
     /// Opens the doors of `plan` in a container that has not run a program yet, if it is to have
     /// any.
     pub(super) async fn doors(
@@ -61,7 +73,7 @@ impl Container {
                     failed(std::io::Error::other("its first process cannot be seen from here"))
                 })?;
                 let opened = open_in(first.process.as_fd(), &wanted(plan)).map_err(failed)?;
-                Ok(sorted(opened))
+                Ok(sorted(plan, opened))
             }
         }
     }

@@ -20,5 +20,6 @@ pub(super) fn take(
     if !has(plan) {
         return Ok(None);
     }
-    receive(from, child).map(sorted).map_err(built("take over the sandbox's doors"))
+    let sockets = receive(from, child).map_err(built("take over the sandbox's doors"))?;
+    Ok(sorted(plan, sockets))
 }

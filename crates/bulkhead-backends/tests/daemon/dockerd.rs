@@ -4,7 +4,7 @@
 //! `BULKHEAD_TEST_DOCKER` names one that runs already, for those who start many tests in processes
 //! of their own. Else it is started here and ends with this process, however that ends.
 
-mod cgroup;
+pub(crate) mod cgroup;
 mod rootfs;
 
 use std::{

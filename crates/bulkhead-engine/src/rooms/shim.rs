@@ -12,7 +12,7 @@ use std::{
 };
 
 use bulkhead_backends::{Freezer, Sandbox, crash};
-use bulkhead_spec::Span;
+use bulkhead_spec::{Span, Spec};
 use rustix::net::sockopt::socket_peercred;
 use tokio::{
     net::{UnixListener, UnixStream},
@@ -74,7 +74,7 @@ pub async fn hold(
             return Ok(());
         }
     };
-    let room = match engine.open(&record.id, record.spec.clone()).await {
+    let room = match engine.open(&record.id, named(&record)).await {
         Ok(room) => room,
         Err(error) => {
             // Whoever asked is told; there is no room that anybody could ask about.
@@ -103,6 +103,15 @@ pub async fn hold(
     let finished = held.finish(&claim, ending).await;
     drop(clients);
     finished
+}
+
+/// What was asked for; in a private network it has the name that its user calls it.
+fn named(record: &Record) -> Spec {
+    let mut spec = record.spec.clone();
+    if spec.egress.network.is_some() {
+        spec.egress.alias.get_or_insert_with(|| record.name.clone());
+    }
+    spec
 }
 
 /// A socket whose path may be longer than an address can be: reached through its directory.

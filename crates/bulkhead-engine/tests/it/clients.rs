@@ -152,6 +152,7 @@ fn house_with(ssh: Option<u16>) -> (House, World) {
         let made = World::new(&dir.join("world"));
         let map = Arc::new(Map { port: made.port, ssh });
         let outside = Outside {
+            networks: None,
             secrets: Box::new(OneSecret),
             upstream: Upstream { roots: vec![made.authority()], ..Upstream::default() },
             resolver: map.clone(),

@@ -53,6 +53,7 @@ impl Dials {
     ) -> io::Result<()> {
         let (attempt, then) = match to {
             To::Path(path) => (local(&path), None),
+            To::Address(address) => (internet(address), None),
             To::Port(port) => {
                 let next = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
                 (internet((Ipv4Addr::LOCALHOST, port).into()), Some(next))

@@ -1,6 +1,6 @@
 //! What may leave a sandbox, as flags.
 
-use bulkhead_spec::{Budget, Bytes, InvalidRule, Network, Preset, SecretBinding};
+use bulkhead_spec::{Budget, Bytes, InvalidRule, Label, Network, Preset, SecretBinding};
 use clap::Args as ClapArgs;
 
 use crate::config::network;
@@ -28,6 +28,9 @@ pub(crate) struct NetArgs {
     /// Spend no more than this at HOST or a group: HOST=10MiB, HOST=500requests, HOST=200000tokens, HOST=$5
     #[arg(long, value_name = "HOST=LIMIT")]
     pub(crate) budget: Vec<Budget>,
+    /// Join the private network NAME: sandboxes in it reach each other by the names of --name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: Option<Label>,
     /// Connections to the world at one time
     #[arg(long, value_name = "NUMBER")]
     pub(crate) max_connections: Option<u32>,
@@ -50,6 +53,7 @@ impl NetArgs {
             ("--preset", self.preset.is_some()),
             ("--secret", !self.secret.is_empty()),
             ("--deny", !self.deny.is_empty()),
+            ("--network", self.network.is_some()),
             ("--budget", !self.budget.is_empty()),
             ("--max-connections", self.max_connections.is_some()),
             ("--max-upload", self.max_upload.is_some()),

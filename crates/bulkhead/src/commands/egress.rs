@@ -1,8 +1,10 @@
 //! What is said about the way out while a program runs, and after it.
 
-use bulkhead_spec::{DeniedHost, EgressEvent, Outcome, Spent, escape};
+use std::collections::BTreeSet;
 
-use crate::printer::Printer;
+use bulkhead_spec::{DeniedHost, EgressEvent, HostName, Outcome, Spent, escape};
+
+use crate::{config::Observed, printer::Printer};
 
 /// How many refused hosts are listed after a run on a terminal.
 const LISTED: usize = 8;
@@ -34,6 +36,36 @@ pub(crate) fn summary(outcome: &Outcome, printer: &Printer) {
     if more != 0 {
         printer.note(&format!("and {more} more (all of them: bulkhead policy log)"));
     }
+}
+
+/// What has changed since a run was observed: hosts that nobody asks for any more, and those that
+/// are asked for and refused.
+pub(crate) fn drift(observed: &Observed, outcome: &Outcome, printer: &Printer) {
+    let Some(egress) = &outcome.egress else { return };
+    let reached = egress.hosts.iter().map(|it| it.host.to_string());
+    let denied: BTreeSet<String> = egress.denied.iter().map(|it| escape(&it.host)).collect();
+    let asked: BTreeSet<String> = reached.chain(denied.iter().cloned()).collect();
+    let silent = observed.hosts.iter().map(HostName::as_str).filter(|it| !asked.contains(*it));
+    let silent: Vec<&str> = silent.collect();
+    let mut changes = Vec::new();
+    if !silent.is_empty() {
+        changes.push(format!("never asked for: {}", some_of(&silent)));
+    }
+    if !denied.is_empty() {
+        let denied: Vec<&str> = denied.iter().map(String::as_str).collect();
+        changes.push(format!("newly denied: {}", some_of(&denied)));
+    }
+    if !changes.is_empty() {
+        let run = escape(&observed.run);
+        printer.note(&format!("drift since `{run}` was observed; {}", changes.join("; ")));
+    }
+}
+
+/// The first of them, and how many there are besides.
+fn some_of(hosts: &[&str]) -> String {
+    let more = hosts.len().saturating_sub(LISTED);
+    let first = hosts.get(..LISTED).unwrap_or(hosts).join(", ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
 }
 
 fn refused(denied: &DeniedHost) -> String {

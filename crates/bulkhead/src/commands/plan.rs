@@ -114,7 +114,7 @@ fn in_text(placed: &Placed<'_>, layer: &Layer, all: &[Examined], printer: &Print
         ("network", network(plan.network())),
         ("variables", names.join(" ")),
     ];
-    rows.extend(way_out::rows(plan));
+    rows.extend(way_out::rows(plan, placed.backend.catches()));
     rows.extend(plan.mounts().iter().map(|mount| ("share", shared(mount))));
     rows.extend(limits(plan.limits(), layer).into_iter().map(|limit| ("limit", limit)));
     let rows = rows.into_iter().map(|(name, value)| format!("{name:10} {value}\n"));

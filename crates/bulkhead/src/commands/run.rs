@@ -77,6 +77,7 @@ fn perform(
     let live = (!watched).then(|| printer.clone());
     let copy =
         args.record.events.as_ref().map(|it| engine::copy_to(Path::new(it))).transpose()?;
+    let observed = wish.layer.observed();
     let absent = wish.agent.as_ref().and_then(Agent::absent);
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
@@ -119,6 +120,9 @@ fn perform(
     });
     if let (true, Ok(Ended::Outcome(outcome, _))) = (watched, &ended) {
         egress::summary(outcome, printer);
+    }
+    if let (Some(observed), Ok(Ended::Outcome(outcome, _))) = (&observed, &ended) {
+        egress::drift(observed, outcome, printer);
     }
     // A stream that nobody reads must not keep us.
     runtime.shutdown_background();

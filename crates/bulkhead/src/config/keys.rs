@@ -2,13 +2,15 @@
 //!
 //! Files, variables, `config show` and the JSON Schema all come from this one table.
 
-use bulkhead_spec::{Bytes, Cpus, EnvFiles, Guarantee, Network, Preset, Pull, Span, escape};
+use bulkhead_spec::{
+    Bytes, Cpus, EnvFiles, Guarantee, Label, Network, Preset, Pull, Span, escape,
+};
 use serde_json::{Value, json};
 
 use super::{
     Origin,
     layer::{Choice, Deadline, Layer, RuntimeName, Sourced, allowed},
-    way_out,
+    way_out::{self, RunName},
 };
 use crate::{image::ImageText, share::Share};
 
@@ -117,6 +119,8 @@ setting!(Preset, parsed, |it| json!(it));
 setting!(EnvFiles, |text| word(text, "way to treat `.env` files", &ENV_FILES), |it| json!(it));
 
 setting!(Pull, |text| word(text, "time to ask a registry", &PULLS), |it| json!(it));
+setting!(Label, parsed, |it| json!(it.as_str()));
+setting!(RunName, parsed, |it| json!(it.0));
 setting!(ImageText, anchored, |it| json!(it.to_string()));
 
 const PULLS: [(&str, Pull); 3] =
@@ -231,6 +235,8 @@ pub(crate) const KEYS: &[Key] = &[
     key!("limits.output", Shape::Size, Some("BULKHEAD_OUTPUT"), limits.output, "What a program may print."),
     key!("limits.files", Shape::Count, Some("BULKHEAD_FILES"), limits.files, "Open files of one process."),
     key!("egress.preset", PRESETS, Some("BULKHEAD_PRESET"), way_out.preset, "A ready-made set of rules about what may be reached."),
+    key!("egress.network", Shape::Text, None, way_out.network, "The private network to join."),
+    key!("egress.observed", Shape::Text, None, way_out.observed, "The run whose hosts the rules of the same file are; what differs is shown after each run."),
     Key { name: "egress.allow", says: "Hosts that may be reached: rules or groups.", shape: Shape::Texts, variable: None, set: way_out::add_allow, show: way_out::show_allow },
     Key { name: "egress.deny", says: "Hosts that may not, whatever else allows them.", shape: Shape::Texts, variable: None, set: way_out::add_deny, show: way_out::show_deny },
     Key { name: "egress.secrets", says: "Variables that hold placeholders inside, and the hosts that get their values.", shape: Shape::Texts, variable: None, set: way_out::add_secret, show: way_out::show_secrets },

@@ -214,8 +214,7 @@ impl Layer {
 
     /// Who says what may be reached wants it to be reached.
     pub(crate) fn imply_network(&mut self) {
-        let preset = self.origins.get("egress.preset");
-        if let (None, Some(origin)) = (self.network, self.way_out.wanted_by(preset)) {
+        if let (None, Some(origin)) = (self.network, self.way_out.wanted_by(&self.origins)) {
             self.network = Some(Network::Proxy);
             self.origins.insert("network", origin);
         }

@@ -71,6 +71,11 @@ impl Paths {
         self.runtime.as_ref().map(|dir| dir.join("rules"))
     }
 
+    /// Where private networks of sandboxes are.
+    pub(crate) fn networks(&self) -> Option<PathBuf> {
+        self.runtime.as_ref().map(|dir| dir.join("networks"))
+    }
+
     /// The store of trusted project files.
     pub(crate) fn trust(&self) -> Option<PathBuf> {
         self.state.as_ref().map(|dir| dir.join("trust.json"))

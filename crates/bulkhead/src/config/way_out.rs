@@ -1,10 +1,15 @@
 //! What a source of configuration says about the way out.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    str::FromStr,
+};
 
 use bulkhead_policy::EgressCeiling;
 use bulkhead_spec::{
-    Budget, Egress, EgressLimits, InvalidRule, Preset, SecretBinding, Sourced as RuleFrom,
+    Budget, Egress, EgressLimits, HostName, HostPattern, InvalidRule, Label, Preset,
+    SecretBinding, Sourced as RuleFrom, Target,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +33,49 @@ pub(crate) struct WayOut {
     pub(crate) budgets: Vec<Sourced<Budget>>,
     /// How much may pass.
     pub(crate) limits: EgressLimits,
+    /// The private network to join.
+    pub(crate) network: Option<Label>,
+    /// The run whose hosts the rules beside this were written from.
+    pub(crate) observed: Option<RunName>,
+}
+
+/// What a run was called. Names what is written down, and is only shown.
+#[derive(Clone, Debug)]
+pub(crate) struct RunName(pub(crate) String);
+
+impl FromStr for RunName {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.to_owned()))
+    }
+}
+
+/// What was reached when a run was observed, so that it can be seen what has changed since.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    /// The run.
+    pub(crate) run: String,
+    /// The hosts.
+    pub(crate) hosts: BTreeSet<HostName>,
+}
+
+impl Layer {
+    /// What was observed, if the rules come from that: the hosts of the file that says so.
+    pub(crate) fn observed(&self) -> Option<Observed> {
+        let run = self.way_out.observed.as_ref()?.0.clone();
+        let Origin::File { path: from, .. } = self.origins.get("egress.observed")? else {
+            return None;
+        };
+        let beside =
+            |it: &&Said| matches!(&it.origin, Origin::File { path, .. } if path == from);
+        let rules = self.way_out.allow.iter().filter(beside).flat_map(|it| &it.rules);
+        let hosts = rules.filter_map(|it| match &it.rule.target {
+            Target::Names(HostPattern::Exact(name)) => Some(name.clone()),
+            Target::Names(_) | Target::Addresses(_) => None,
+        });
+        Some(Observed { run, hosts: hosts.collect() })
+    }
 }
 
 /// Rules, as somebody wrote them: one, or the name of a group.
@@ -72,14 +120,20 @@ impl WayOut {
             secrets: [below.secrets, self.secrets].concat(),
             budgets: [below.budgets, self.budgets].concat(),
             limits,
+            network: self.network.or(below.network),
+            observed: self.observed.or(below.observed),
         }
     }
 
     /// Who wants a way out by saying what it is to be; nobody who only narrows one.
-    pub(crate) fn wanted_by(&self, preset: Option<&Origin>) -> Option<Origin> {
+    pub(crate) fn wanted_by(&self, origins: &BTreeMap<&'static str, Origin>) -> Option<Origin> {
         let allow = self.allow.first().map(|it| it.origin.clone());
         let secret = || self.secrets.first().map(|it| it.origin.clone());
-        allow.or_else(|| preset.cloned()).or_else(secret)
+        let named = |key: &str| origins.get(key).cloned();
+        allow
+            .or_else(|| named("egress.preset"))
+            .or_else(secret)
+            .or_else(|| named("egress.network"))
     }
 
     /// What to ask for.
@@ -98,6 +152,8 @@ impl WayOut {
             secrets: self.secrets.iter().map(|it| it.value.clone()).collect(),
             budgets: self.budgets.iter().map(|it| it.value.clone()).collect(),
             limits: self.limits,
+            network: self.network.clone(),
+            alias: None,
         }
     }
 }

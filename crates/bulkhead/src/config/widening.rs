@@ -50,6 +50,10 @@ fn reaching(project: &Layer, below: &Layer) -> Vec<String> {
     if let Some(preset) = asked.preset.filter(|it| rank(had.preset) < rank(Some(*it))) {
         wider.push(format!("preset `{preset}`"));
     }
+    if let Some(network) = asked.network.as_ref().filter(|it| had.network.as_ref() != Some(it))
+    {
+        wider.push(format!("private network `{network}`"));
+    }
     let known = |text: &str| had.allow.iter().any(|it| it.text == text);
     let new = asked.allow.iter().filter(|it| !known(&it.text));
     wider.extend(new.map(|it| format!("host `{}`", bulkhead_spec::escape(&it.text))));

@@ -71,6 +71,7 @@ pub(super) fn way_out(layer: &mut Layer, net: &NetArgs) -> Result<(), Failure> {
     layer.way_out.budgets =
         budgets.map(|value| Sourced { value, origin: origin.clone() }).collect();
     put(layer, "egress.preset", "--preset", |it| it.way_out.preset = net.preset);
+    put(layer, "egress.network", "--network", |it| it.way_out.network.clone_from(&net.network));
     let of = |layer: &mut Layer, key, flag, set: &dyn Fn(&mut EgressLimits)| {
         put(layer, key, flag, |it| set(&mut it.way_out.limits));
     };

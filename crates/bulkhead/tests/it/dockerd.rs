@@ -1,8 +1,5 @@
 //! A Docker daemon of the test's own.
 
-#[path = "../../../bulkhead-backends/tests/daemon/cgroup.rs"]
-mod cgroup;
-
 use std::{
     fs::{self, File},
     path::PathBuf,
@@ -12,7 +9,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::host::{Host, Ran, within};
+use crate::{
+    daemon::cgroup,
+    host::{Host, Ran, within},
+};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 

@@ -1,6 +1,7 @@
 //! The way out, as a user has it.
 
 mod containers;
+mod neighbours;
 
 use std::{
     fs,
@@ -179,6 +180,27 @@ fn rules_change_while_a_sandbox_runs() {
     assert!(log.stdout.contains(&format!("live allowed {target}")), "{log:?}");
     let init = host.bulkhead(["policy", "init", "--from", "live"]);
     assert!(init.stdout.contains(&format!("\"{target}\"")), "{init:?}");
+}
+
+#[test]
+fn what_has_changed_since_a_run_was_observed_is_shown() {
+    let (host, port) = (Host::new(), server());
+    let target = format!("host.bulkhead.internal:{port}");
+    let first = format!("{CURL} http://{target}/");
+    let ran =
+        host.bulkhead(["run", "--name", "first", "--allow", &target, "--", "sh", "-c", &first]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ran = host.bulkhead(["policy", "init", "--from", "first", "--write"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(host.bulkhead(["trust"]).code, Some(0));
+    let again = |script: &str| host.bulkhead(["run", "--", "sh", "-c", script]);
+    let same = again(&first);
+    assert_eq!((same.code, same.stdout.as_str()), (Some(0), "hello\n"), "{same:?}");
+    assert!(!same.stderr.contains("drift"), "{same:?}");
+    let other = again("curl -s http://new.example.com/");
+    let drift = "drift since `first` was observed; never asked for: host.bulkhead.internal; \
+                 newly denied: new.example.com";
+    assert!(other.stderr.contains(drift), "{other:?}");
 }
 
 #[test]

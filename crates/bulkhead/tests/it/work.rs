@@ -33,7 +33,7 @@ pub(crate) struct Work {
 
 impl Work {
     /// The project and the work of whoever runs the tests.
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bulkhead = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"));
         Self { host: Host::new(), bulkhead, worker: None, owner: None, env: Vec::new() }
     }

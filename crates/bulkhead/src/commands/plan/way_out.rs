@@ -1,13 +1,13 @@
 //! What a plan says about the way out.
 
 use bulkhead_policy::{EgressRules, Plan, Verdict};
-use bulkhead_spec::{Host, HostPattern, Network, Ports, Sourced, Target};
+use bulkhead_spec::{Caught, Host, HostPattern, Network, Ports, Sourced, Target};
 
 /// Rules that are written out; with more, how many there are is more than anybody wants to read.
 const MOST: usize = 12;
 
-/// Rows about who may be reached and who gets which secret.
-pub(super) fn rows(plan: &Plan) -> Vec<(&'static str, String)> {
+/// Rows about who may be reached and who gets which secret, and what leads to the gateway.
+pub(super) fn rows(plan: &Plan, caught: Caught) -> Vec<(&'static str, String)> {
     match plan.network() {
         Network::Proxy | Network::Observe => {}
         Network::None | Network::Open => return Vec::new(),
@@ -19,8 +19,14 @@ pub(super) fn rows(plan: &Plan) -> Vec<(&'static str, String)> {
     let lists = lists.into_iter().filter(|(_, rules)| !rules.is_empty());
     let lists = lists.map(|(name, rules)| (name, listed(&rules)));
     let secrets = plan.egress().secrets().iter().map(|it| ("secret", it.to_string()));
+    let network = plan.egress().network().map(|it| ("network", format!("joins `{it}`")));
     let budgets = plan.egress().budgets().iter().map(|it| ("budget", it.to_string()));
-    lists.chain(secrets).chain(budgets).collect()
+    let gateway = match caught {
+        Caught::EveryAddress => "meets connections to every address",
+        Caught::Names => "meets connections to names; addresses have no route but by the proxy",
+    };
+    let gateway = [("gateway", gateway.to_owned())];
+    gateway.into_iter().chain(lists).chain(secrets).chain(budgets).chain(network).collect()
 }
 
 /// Whether what `allowed` speaks of can be reached: a ceiling or another rule may forbid it.

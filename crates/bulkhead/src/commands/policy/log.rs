@@ -69,7 +69,8 @@ pub(super) fn init(
     let listed: Vec<String> = rules.iter().map(|it| format!("    {it:?},\n")).collect();
     let listed = listed.concat();
     let text = format!(
-        "# What `{}` has reached; what is not here is refused.\nnetwork = \"proxy\"\n\n[egress]\nallow = [\n{listed}]\n",
+        "# What `{}` has reached; what is not here is refused.\nnetwork = \"proxy\"\n\n[egress]\nobserved = {:?}\nallow = [\n{listed}]\n",
+        escape(&args.from),
         escape(&args.from)
     );
     if !args.write {
