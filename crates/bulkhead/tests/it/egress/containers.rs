@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::Value;
 
-use super::server;
+use super::{
+    neighbours::{CLIENT, SERVER},
+    server,
+};
 use crate::{
     daemon::{Dockerd, find},
     host::{Host, Ran},
@@ -78,6 +81,32 @@ fn containers_have_the_same_way_out() {
     let plan =
         by_root("plan --backend docker --runtime runc --allow example.com -- true").stdout;
     assert!(plan.contains("meets connections to every address"), "{plan}");
+}
+
+#[test]
+fn a_container_and_a_native_sandbox_are_neighbours() {
+    let dockerd = Dockerd::ready().unwrap();
+    let host = Host::new();
+    fs::write(host.project().join("server.py"), SERVER).unwrap();
+    fs::write(host.project().join("client.py"), CLIENT).unwrap();
+    let scene = r#"
+"$0" run --backend docker --network lan --name db -- /usr/bin/python3 -I -S server.py > db.out 2>&1 &
+tries=0
+until grep -q up db.out; do
+    tries=$((tries + 1)); test $tries -lt 600 || { cat db.out; exit 1; }
+    sleep 0.1
+done
+timeout 60 "$0" run --network lan --name web -- python3 -I -S client.py db
+"$0" run --backend docker --runtime runsc --network lan --name odd -- true
+kill $!; wait
+"#;
+    let mut command = host.shell(scene);
+    let ran = host.ended(command.env("DOCKER_HOST", dockerd.address()));
+    let reached = "db tcp hello\ndb big 8388608\ndb proxied hello\ndb udp HELLO\n";
+    assert!(ran.stdout.starts_with(reached), "{}", ran.shown());
+    if find("runsc").is_some() {
+        assert!(ran.stderr.contains("cannot build a private network"), "{}", ran.shown());
+    }
 }
 
 /// Somebody who may talk to the daemon and is otherwise nobody.

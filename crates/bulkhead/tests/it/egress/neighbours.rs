@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::work::Work;
 
-const SERVER: &str = r#"
+pub(super) const SERVER: &str = r#"
 import socket, threading
 tcp = socket.create_server(("0.0.0.0", 8080))
 udp = socket.socket(type=socket.SOCK_DGRAM)
@@ -25,7 +25,7 @@ while True:
 "#;
 
 /// Says what comes of reaching each of its arguments.
-const CLIENT: &str = r#"
+pub(super) const CLIENT: &str = r#"
 import socket, sys, urllib.request
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def get(opener, url):
