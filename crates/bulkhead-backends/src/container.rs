@@ -160,6 +160,7 @@ impl Backend for Container {
     }
 
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
+        crate::check_disk(plan, self.name())?;
         Ok(Box::new(self.build(id, plan).await?))
     }
 

@@ -23,7 +23,7 @@ use bulkhead_spec::{Caught, Ending, Guarantees, ImageFacts, ImageRef, Terminal, 
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use bulkhead_linux::{cable, crash};
+pub use bulkhead_linux::{cable, crash, fork};
 pub use doors::{Doors, Sockets, ports};
 pub use error::BackendError;
 pub use finding::{Finding, State};
@@ -52,6 +52,12 @@ pub trait Backend: Send + Sync {
         Caught::EveryAddress
     }
 
+    /// Whether the private disk of a sandbox from here can be kept beyond its end, and if so, what
+    /// [`Guarantee::DiskBounded`](bulkhead_spec::Guarantee) is worth then.
+    fn keeps(&self) -> Option<Finding> {
+        None
+    }
+
     /// Makes `image` available to sandboxes from here, and tells what it says about itself.
     ///
     /// What is fetched stays; sandboxes share it and never change it.
@@ -73,6 +79,19 @@ pub trait Backend: Send + Sync {
 
     /// What would be built for `plan`, in lines for people; touches nothing.
     fn describe(&self, plan: &Plan) -> Result<Vec<String>, BackendError>;
+}
+
+/// Refuses a disk that begins with something or is kept, for a backend that has none such.
+pub(crate) fn check_disk(plan: &Plan, backend: &'static str) -> Result<(), BackendError> {
+    let disk = plan.disk();
+    let what = if !disk.layers.is_empty() {
+        "a sandbox on a checkpoint"
+    } else if disk.kept.is_some() {
+        "a sandbox whose disk is kept"
+    } else {
+        return Ok(());
+    };
+    Err(BackendError::Unsupported { backend, what })
 }
 
 /// A room in which programs run. Dropping it without [`Sandbox::destroy`] is allowed and
@@ -106,6 +125,11 @@ pub trait Sandbox: Send + Sync {
         None
     }
 
+    /// A hand that can copy what was written on its private disk, where there is one.
+    fn copier(&self) -> Option<&dyn Copier> {
+        None
+    }
+
     /// Ends every program in the sandbox, now; the sandbox itself is still there to be asked.
     async fn kill(&self) -> Result<(), BackendError>;
 
@@ -124,6 +148,29 @@ pub trait Freezer: Send + Sync {
 
     /// Lets them go on.
     async fn thaw(&self) -> Result<(), BackendError>;
+}
+
+/// Copies the private disk of a sandbox.
+#[async_trait::async_trait]
+pub trait Copier: Send + Sync {
+    /// Copies what the sandbox has written on its private disk into `layer`, an empty directory,
+    /// which can then be one of the layers that other disks begin with.
+    ///
+    /// # Assumptions
+    /// Nothing in the sandbox writes meanwhile.
+    ///
+    /// # Cancellation
+    /// Leaves a part of the copy in `layer`.
+    async fn copy(&self, layer: &std::path::Path) -> Result<Copied, BackendError>;
+}
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Bytes of files, without holes.
+    pub bytes: u64,
+    /// Files and directories.
+    pub files: u64,
 }
 
 /// A program that is running.

@@ -7,6 +7,7 @@
 //! guards take back whatever the parent had prepared.
 
 mod birth;
+mod copier;
 mod create;
 mod doors;
 mod embryo;
@@ -105,6 +106,10 @@ impl Backend for Native {
 
     fn findings(&self) -> Vec<Finding> {
         findings::findings(&self.host, &self.cgroups)
+    }
+
+    fn keeps(&self) -> Option<Finding> {
+        Some(findings::kept())
     }
 
     async fn furnish(&self, image: &ImageRef) -> Result<ImageFacts, BackendError> {

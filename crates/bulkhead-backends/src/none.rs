@@ -52,6 +52,7 @@ impl Backend for Unwalled {
     }
 
     async fn create(&self, _id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
+        crate::check_disk(plan, self.name())?;
         match plan.root() {
             Root::Host => Ok(Box::<OpenAir>::default()),
             Root::Directory(_) | Root::Image(_) => Err(BackendError::Unsupported {

@@ -8,6 +8,7 @@
 //! them that happens to be the first.
 
 mod control;
+pub mod layer;
 pub mod protocol;
 mod serve;
 pub mod wire;

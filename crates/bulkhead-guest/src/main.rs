@@ -1,9 +1,10 @@
 //! The guest as a program. Its control stream is descriptor 3, or with `--stdio` its input and its
-//! output, for sandboxes into which no descriptor can be handed.
+//! output, for sandboxes into which no descriptor can be handed. With `--copy` it is not a guest: it
+//! copies the disk of a sandbox, as it is ordered to on its input.
 
 use std::{io, process::ExitCode};
 
-use bulkhead_guest::Control;
+use bulkhead_guest::{Control, layer};
 use bulkhead_linux::inherited;
 use rustix::fs::{Mode, OFlags};
 
@@ -13,7 +14,12 @@ use rustix::fs::{Mode, OFlags};
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 fn main() -> ExitCode {
-    let stdio = std::env::args_os().nth(1).is_some_and(|it| it == "--stdio");
+    let role = std::env::args_os().nth(1).unwrap_or_default();
+    if role == "--copy" {
+        let copied = inherited::copy(0).and_then(|orders| layer::copy(&orders));
+        return copied.map_or(ExitCode::from(125), |()| ExitCode::SUCCESS);
+    }
+    let stdio = role == "--stdio";
     let control = if stdio { stdio_pair() } else { inherited::take(3).map(Control::socket) };
     // A failure is known to the host: it was told, or it is gone.
     match control.and_then(bulkhead_guest::serve) {

@@ -97,10 +97,16 @@ pub(crate) fn open(doors: &[Door], parent: BorrowedFd<'_>) -> Result<(), Errno> 
             *to = OwnedFd::as_fd(socket);
         }
     }
-    let borrowed = borrowed.get(..doors.len()).ok_or(Errno::MFILE)?;
+    hand(borrowed.get(..doors.len()).ok_or(Errno::MFILE)?, parent)
+}
+
+/// Sends `files` to `parent`, all at once.
+///
+/// Runs in a child that shares its parent's memory: see [`crate`].
+pub(crate) fn hand(files: &[BorrowedFd<'_>], parent: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    if !ancillary.push(SendAncillaryMessage::ScmRights(borrowed)) {
+    if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(Errno::MFILE);
     }
     sendmsg(parent, &[IoSlice::new(b".")], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
@@ -177,10 +183,10 @@ fn speak_six() -> io::Result<()> {
     }
 }
 
-/// Takes the sockets that `child` has sent on `orders`, in the order of its doors; none if it has
-/// ended before.
+/// Takes what `child` has sent on `orders` next: the sockets in the order of its doors, or the
+/// base; nothing if it has ended before.
 ///
-/// Waits for them: a child opens its doors before it asks for anything.
+/// Waits for it: a child sends both before it asks for anything.
 pub fn receive(orders: BorrowedFd<'_>, child: BorrowedFd<'_>) -> io::Result<Vec<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -14,6 +14,7 @@ mod clone;
 pub mod crash;
 pub mod datagrams;
 pub mod doors;
+pub mod fork;
 pub mod identity;
 pub mod inherited;
 pub mod landlock;

@@ -161,6 +161,11 @@ pub enum Step {
         /// The socket on which the parent takes them.
         to: RawFd,
     },
+    /// Hand the base to the parent, who cannot reach it any more once the new root is entered.
+    Hand {
+        /// The socket on which the parent takes it.
+        to: RawFd,
+    },
     /// Make what is mounted at `target` read-only.
     Seal {
         /// Where.
@@ -269,6 +274,7 @@ impl fmt::Display for Step {
                 write!(out, "own every address and open doors at")?;
                 doors.iter().try_for_each(|door| write!(out, " {door}"))
             }
+            Self::Hand { .. } => out.write_str("hand the base to the parent"),
             Self::Seal { target } => write!(out, "make `{}` read-only", text(target)),
             Self::Enter => out.write_str("enter the new root and leave the host's tree"),
             Self::Capabilities => out.write_str("drop all capabilities"),

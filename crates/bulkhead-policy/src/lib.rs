@@ -8,6 +8,7 @@
 
 mod admit;
 mod denial;
+mod disk;
 mod egress;
 mod environment;
 mod images;
@@ -18,6 +19,7 @@ mod triggers;
 mod way_out;
 
 pub use denial::Denial;
+pub use disk::{Disk, Kept, KeptState, Nameplate};
 pub use egress::{
     AddressClass, Allowance, EgressCeiling, EgressPlan, EgressRules, Reason, Refusal, Scope,
     Speech, Verdict,

@@ -14,8 +14,8 @@ use bulkhead_spec::{
 use serde::{Serialize, Serializer};
 
 use crate::{
-    Denial, EgressPlan, NAMES_PORT, PROXY_PORT, SOCKS_PORT, admit::check_variables,
-    resolve::guarantees_of,
+    Denial, Disk, EgressPlan, NAMES_PORT, Nameplate, PROXY_PORT, SOCKS_PORT,
+    admit::check_variables, resolve::guarantees_of,
 };
 
 /// A sandbox that may be built, in full detail.
@@ -41,6 +41,10 @@ pub struct Plan {
     pub(crate) fallback: BTreeMap<OsString, OsString>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<ImageFacts>,
+    #[serde(skip_serializing_if = "Disk::is_plain")]
+    pub(crate) disk: Disk,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) nameplate: Option<Nameplate>,
     pub(crate) syscalls: Syscalls,
     pub(crate) limits: Limits,
     pub(crate) require: Guarantees,

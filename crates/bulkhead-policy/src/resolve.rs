@@ -15,7 +15,7 @@ use bulkhead_spec::{
     Guarantees, GuestPath, Network, Root, Spec, Walls,
 };
 
-use crate::{Denial, Plan, Policy};
+use crate::{Denial, Disk, Plan, Policy};
 
 /// Each port is a socket of every sandbox.
 const MOST_PORTS: usize = 64;
@@ -68,6 +68,8 @@ pub fn resolve(spec: Spec, policy: &Policy) -> Result<Plan, Denial> {
         env,
         fallback,
         image: None,
+        disk: Disk::default(),
+        nameplate: None,
         syscalls: spec.syscalls,
         limits,
         require,

@@ -97,13 +97,13 @@ impl Birth {
     }
 
     /// Gives the child the rest of its list, and the program that it becomes; takes over the doors
-    /// that it opens.
+    /// that it opens. The base comes on the stream that is returned, when somebody wants it.
     pub(super) fn finish(
         self,
         plan: &Plan,
         survey: &Survey,
         cgroup: Option<&Cgroup>,
-    ) -> Result<(Newborn, Option<Doors>), BackendError> {
+    ) -> Result<(Newborn, Option<Doors>, OwnedFd), BackendError> {
         let tasks = cgroup.map(|it| it.entry().tasks).unwrap_or_default();
         let mut rest: Vec<Step> = (0..tasks.len()).map(|file| Step::Tasks { file }).collect();
         let mut trees = Trees::after(tasks.len(), self.identity);
@@ -118,7 +118,7 @@ impl Birth {
         go(&self.orders, &[]);
         drop(sealed);
         let doors = doors::take(plan, self.orders.as_fd(), self.newborn.pidfd())?;
-        Ok((self.newborn, doors))
+        Ok((self.newborn, doors, self.orders))
     }
 }
 
@@ -153,6 +153,7 @@ fn realize(
             Line::Do(step) => step,
             Line::Await => Step::Await { orders: child.orders },
             Line::Receive => Step::Receive { orders: child.orders },
+            Line::Hand => Step::Hand { to: child.orders },
             Line::Doors(doors) => Step::Doors { doors: doors.into(), to: child.orders },
             Line::Show { share, attributes, target } => {
                 trees.show(&share, attributes, target)?

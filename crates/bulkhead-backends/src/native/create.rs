@@ -10,6 +10,7 @@ use bulkhead_policy::Plan;
 
 use super::{
     Native,
+    copier::Source,
     embryo::Embryo,
     lower,
     sandbox::{Held, NativeSandbox},
@@ -44,12 +45,14 @@ pub(super) fn create(
             .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
     crash::point();
-    let (newborn, doors) = birth.finish(plan, &survey, cgroup.as_ref())?;
+    let (newborn, doors, orders) = birth.finish(plan, &survey, cgroup.as_ref())?;
 
     crash::point();
     let walls = lower::walls(plan, &survey, &owner.identity);
     let link = Link::over_socket(control).map_err(built("watch the stream to the guest"))?;
-    let held = Held { cgroup, stand_ins, owner, doors, image };
+    let kept = survey.disk.kept.clone();
+    let disk = Source::new(orders, lower::parts(plan, &survey), kept, owner.identity);
+    let held = Held { cgroup, stand_ins, owner, doors, image, disk };
     let sandbox = NativeSandbox::new(newborn, link, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
     sandbox.raise(walls);

@@ -1,10 +1,11 @@
 //! From a plan to the steps that build it. Pure: snapshot-tested without a kernel.
 
 mod dev;
+mod disk;
 mod paths;
 mod shares;
 
-use std::{ffi::CString, fmt};
+use std::{ffi::CString, fmt, path::Path};
 
 use bulkhead_linux::{
     doors::Door,
@@ -15,6 +16,7 @@ use bulkhead_linux::{
 use bulkhead_policy::Plan;
 use bulkhead_spec::{self as spec, escape_bytes};
 
+pub(super) use self::disk::parts;
 use self::paths::Steps;
 use super::{
     image::Layers,
@@ -46,6 +48,8 @@ pub(super) enum Line {
     Receive,
     /// Open doors in the sandbox's network.
     Doors(Vec<Door>),
+    /// Hand the base to the parent.
+    Hand,
     /// A part of the host's tree whose owner appears as the sandbox's user.
     Show { share: Share, attributes: Attributes, target: Place },
 }
@@ -56,6 +60,7 @@ impl fmt::Display for Line {
             Self::Do(step) => step.fmt(out),
             Self::Await => out.write_str("wait for the parent"),
             Self::Receive => out.write_str("wait for the next list"),
+            Self::Hand => Step::Hand { to: -1 }.fmt(out),
             Self::Doors(doors) => Step::Doors { doors: doors.clone().into(), to: -1 }.fmt(out),
             Self::Show { share, attributes, target } => {
                 let from = escape_bytes(share.from.as_os_str().as_encoded_bytes());
@@ -128,23 +133,28 @@ impl Unfinished {
     pub(super) fn rest(self, plan: &Plan, house: &House, survey: &Survey) -> Vec<Line> {
         let mut steps = self.steps;
         steps.push(Step::Resize { options: base_options(plan) });
+        disk::begin(&mut steps, survey);
         match &survey.root {
             Some(share) => {
                 let layers = survey.layers.as_ref();
                 let names = layers.map(|it| it.names.as_slice());
-                shares::private(&mut steps, share, names, paths::base(c"new"));
+                let place = disk::Changes { at: 0, disk: &survey.disk };
+                shares::private(&mut steps, share, names, (place, paths::base(c"new")));
                 own(&mut steps, house, layers);
             }
             None => settings(&mut steps, plan),
         }
+        nameplate(&mut steps, plan, survey);
         names(&mut steps, plan, survey);
         notes(&mut steps, plan);
-        home(&mut steps, plan);
+        disk::temporary(&mut steps, survey);
+        home(&mut steps, plan, survey);
         shares::lower(&mut steps, plan, survey);
         if survey.root.is_none() {
             steps.push(Step::Seal { target: c"new".to_owned() });
         }
         network(&mut steps, plan);
+        steps.lines.push(Line::Hand);
         steps.lines.push(Line::Await);
         steps.push(Step::Enter);
         steps.push(Step::Capabilities);
@@ -239,13 +249,35 @@ fn settings(steps: &mut Steps, plan: &Plan) {
     steps.file("/etc/nsswitch.conf", root::NSSWITCH);
 }
 
-fn home(steps: &mut Steps, plan: &Plan) {
-    for (name, content) in plan.home_files() {
-        let path = CString::new(format!("home/{name}")).unwrap_or_default();
-        let path = paths::base(&path);
+fn home(steps: &mut Steps, plan: &Plan, survey: &Survey) {
+    // Where somebody has been before, they are there, or were changed or removed.
+    let files = plan.home_files().iter().filter(|_| !plan.disk().is_used());
+    for (name, content) in files {
+        let path = disk::within("home", name, survey);
         steps.push(Step::File { path, content: content.as_bytes().into() });
     }
-    steps.private(c"home", plan.home().as_path());
+    disk::show(steps, "home", plan.home().as_path(), survey);
+}
+
+/// What tells this machine from others.
+fn nameplate(steps: &mut Steps, plan: &Plan, survey: &Survey) {
+    let Some(plate) = plan.nameplate() else { return };
+    let host = CString::new(plate.host.as_str()).unwrap_or_default();
+    steps.push(Step::Hostname(host));
+    let files = [
+        ("/etc/hostname", format!("{}\n", plate.host)),
+        ("/etc/machine-id", format!("{}\n", plate.machine)),
+    ];
+    // An image whose `/etc` is no directory of its own gets none of our settings.
+    let settings = survey.layers.as_ref().is_none_or(|it| !it.files.is_empty());
+    for (path, content) in files.iter().filter(|_| settings) {
+        steps.rewrite(path, content);
+    }
+    let boot = Path::new("/proc/sys/kernel/random/boot_id");
+    let content = format!("{}\n", plate.boot).into_bytes().into();
+    steps.push(Step::File { path: paths::base(c"boot-id"), content });
+    let target = steps.place(boot);
+    steps.bind(c"boot-id", None, target, Attributes::Inert);
 }
 
 /// What programs are told by files of ours.

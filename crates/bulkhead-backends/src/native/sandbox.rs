@@ -2,7 +2,8 @@
 
 use std::{
     io,
-    os::fd::OwnedFd,
+    os::fd::{AsFd as _, OwnedFd},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -14,9 +15,9 @@ use bulkhead_spec::{Bytes, Limits, Usage};
 use rustix::io::Errno;
 use tokio::{io::unix::AsyncFd, sync::OnceCell, time::timeout};
 
-use super::process::NativeProcess;
+use super::{copier::Source, process::NativeProcess};
 use crate::{
-    BackendError, Doors, Freezer, Process, Sandbox,
+    BackendError, Copied, Copier, Doors, Freezer, Process, Sandbox,
     guest::{After, Link, Unready, watch},
     identity::Owner,
     workspace::stand_in::StandIns,
@@ -35,6 +36,7 @@ pub(super) struct NativeSandbox {
     doors: Mutex<Option<Doors>>,
     /// Keeps the layers of its root from being removed.
     image: Option<InUse>,
+    disk: Source,
 }
 
 /// What a running program needs of its room.
@@ -55,6 +57,7 @@ pub(super) struct Held {
     pub(super) owner: Owner,
     pub(super) doors: Option<Doors>,
     pub(super) image: Option<InUse>,
+    pub(super) disk: Source,
 }
 
 impl NativeSandbox {
@@ -74,9 +77,9 @@ impl NativeSandbox {
             counted: Mutex::new(Usage::default()),
         };
         let (shared, ready) = (Arc::new(shared), OnceCell::new());
-        let Held { cgroup: _, stand_ins, owner, doors, image } = held;
+        let Held { cgroup: _, stand_ins, owner, doors, image, disk } = held;
         let doors = Mutex::new(doors);
-        Ok(Self { shared, ready, stand_ins, owner, doors, image })
+        Ok(Self { shared, ready, stand_ins, owner, doors, image, disk })
     }
 
     /// Has the guest put its walls up, before anything else that it is told.
@@ -202,6 +205,10 @@ impl Sandbox for NativeSandbox {
         self.shared.cgroup.as_ref().map(|_| self as &dyn Freezer)
     }
 
+    fn copier(&self) -> Option<&dyn Copier> {
+        Some(self)
+    }
+
     async fn kill(&self) -> Result<(), BackendError> {
         self.shared.kill().await
     }
@@ -209,15 +216,28 @@ impl Sandbox for NativeSandbox {
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         self.shared.kill().await?;
         crash::point();
-        let Self { shared, ready: _, stand_ins, owner, doors, image } = *self;
-        drop((shared, stand_ins, owner, doors, image));
+        let Self { shared, ready: _, stand_ins, owner, doors, image, disk } = *self;
+        drop((shared, stand_ins, owner, doors, image, disk));
         Ok(())
+    }
+}
+
+#[async_trait::async_trait]
+impl Copier for NativeSandbox {
+    async fn copy(&self, layer: &Path) -> Result<Copied, BackendError> {
+        self.ready.get_or_try_init(|| self.stand()).await?;
+        let first = self.shared.newborn().pidfd().try_clone_to_owned();
+        let first =
+            first.map_err(|source| BackendError::System { action: "copy the disk", source })?;
+        self.disk.copy(first.as_fd(), layer).await
     }
 }
 
 #[async_trait::async_trait]
 impl Freezer for NativeSandbox {
     async fn freeze(&self) -> Result<(), BackendError> {
+        // One that stands still while it is being born could not finish it.
+        self.ready.get_or_try_init(|| self.stand()).await?;
         let Some(cgroup) = &self.shared.cgroup else { return Ok(()) };
         cgroup.freeze().map_err(|error| BackendError::System {
             action: "freeze the sandbox",

@@ -11,8 +11,8 @@ use std::{
 
 use bulkhead_image::InUse;
 use bulkhead_linux::mounts::Looked;
-use bulkhead_policy::Plan;
-use bulkhead_spec::{Access, Root};
+use bulkhead_policy::{Disk, Plan};
+use bulkhead_spec::{Access, HostPath, Root};
 use rustix::fs::FileType;
 
 use super::{
@@ -50,6 +50,30 @@ pub(super) struct Survey {
     pub(super) shares: Vec<Share>,
     /// What must stay as it is within them.
     pub(super) protections: Vec<Protection>,
+    /// What the private disk begins with, and where it is kept.
+    pub(super) disk: FoundDisk,
+}
+
+/// The directories of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct FoundDisk {
+    /// The topmost first.
+    pub(super) layers: Vec<Share>,
+    pub(super) kept: Option<Share>,
+}
+
+impl FoundDisk {
+    /// Looks at the directories of `disk`.
+    fn survey(disk: &Disk) -> Result<Self, BackendError> {
+        let found = |dir: &HostPath, access| share(dir.as_path(), Path::new("/"), access);
+        let layers = disk.layers.iter().map(|it| found(it, Access::ReadOnly));
+        let kept = disk.kept.as_ref().map(|it| found(&it.dir, Access::ReadWrite));
+        Ok(Self { layers: layers.collect::<Result<_, _>>()?, kept: kept.transpose()? })
+    }
+
+    pub(super) fn is_plain(&self) -> bool {
+        self.layers.is_empty() && self.kept.is_none()
+    }
 }
 
 /// One path of the host's own tree.
@@ -105,7 +129,8 @@ pub(super) fn survey(plan: &Plan, image: Option<&InUse>) -> Result<Survey, Backe
     }
     shares.sort_by_key(|it| it.to.components().count());
     let layers = image.map(|it| image::layers(plan, it));
-    Ok(Survey { root, layers, shares, protections })
+    let disk = FoundDisk::survey(plan.disk())?;
+    Ok(Survey { root, layers, shares, protections, disk })
 }
 
 /// Those of `paths` that exist.

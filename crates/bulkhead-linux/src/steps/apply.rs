@@ -133,6 +133,14 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
         Step::Doors { doors, to } => {
             own_every_address().and_then(|()| doors::open(doors, borrow(*to)))
         }
+        Step::Hand { to } => {
+            let base = rustix::fs::open(
+                c".",
+                OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+                Mode::empty(),
+            )?;
+            doors::hand(&[base.as_fd()], borrow(*to))
+        }
         Step::Seal { target } => {
             let mounted = open_below(target, OFlags::PATH | OFlags::DIRECTORY)?;
             restrict_alone(mounted.as_fd(), Attributes::ReadOnly)

@@ -4,13 +4,14 @@ use std::{ffi::CString, path::Path};
 
 use bulkhead_linux::{
     mounts::Attributes,
-    steps::{Place, Step},
+    steps::{Place, Step, Way},
 };
 use bulkhead_policy::Plan;
 use bulkhead_spec::Access;
 
 use super::{
     Line,
+    disk::{self, Changes},
     paths::{Steps, base, inside},
 };
 use crate::{
@@ -24,30 +25,34 @@ use crate::{
 pub(super) fn lower(steps: &mut Steps, plan: &Plan, survey: &Survey) {
     // Those within a share come after it, or it would lie on top of them.
     let within = |path: &Path| survey.shares.iter().any(|it| path.starts_with(&it.to));
-    empty(steps, plan, |path| !within(path));
-    for share in &survey.shares {
+    empty(steps, plan, survey, |path| !within(path));
+    for (at, share) in survey.shares.iter().enumerate() {
         steps.stand(&share.to, share.looked.kind);
         let target = steps.place(&share.to);
         match share.access {
             Access::ReadOnly => show(steps, share, Attributes::ReadOnly, target),
             Access::ReadWrite => show(steps, share, Attributes::ReadWrite, target),
-            Access::Private => private(steps, share, None, target),
+            Access::Private => {
+                let changes = Changes { at: at + 1, disk: &survey.disk };
+                private(steps, share, None, (changes, target));
+            }
         }
         steps.cover(&share.to);
     }
-    empty(steps, plan, within);
+    empty(steps, plan, survey, within);
     for Protection { path, how } in &survey.protections {
         protect(steps, path, *how);
     }
 }
 
 /// The empty private directories of the plan that `chosen` means.
-fn empty(steps: &mut Steps, plan: &Plan, chosen: impl Fn(&Path) -> bool) {
+fn empty(steps: &mut Steps, plan: &Plan, survey: &Survey, chosen: impl Fn(&Path) -> bool) {
     for (at, path) in plan.tmpfs().iter().enumerate() {
         if chosen(path.as_path()) {
-            let source = CString::new(format!("tmpfs{at}")).unwrap_or_default();
+            let name = format!("tmpfs{at}");
+            let source = CString::new(name.as_str()).unwrap_or_default();
             steps.push(Step::Dir { path: base(&source), mode: 0o1777 });
-            steps.private(&source, path.as_path());
+            disk::show(steps, &name, path.as_path(), survey);
         }
     }
 }
@@ -56,29 +61,31 @@ fn show(steps: &mut Steps, share: &Share, attributes: Attributes, target: Place)
     steps.lines.push(Line::Show { share: share.clone(), attributes, target });
 }
 
-/// A copy on write: the share lies below, changes go to the base.
+/// A copy on write: the share lies below, changes go to the disk.
 ///
 /// With `layers`, it is they that lie below: directories of the share, the topmost first.
 pub(super) fn private(
     steps: &mut Steps,
     share: &Share,
     layers: Option<&[String]>,
-    target: Place,
+    (changes, target): (Changes<'_>, Place),
 ) {
-    let at = steps.lines.len();
-    let dir = |kind: &str| CString::new(format!("{kind}/{at}")).unwrap_or_default();
-    let (lower, upper) = (dir("lower"), dir("upper"));
-    let work = CString::new(format!("upper/{at}-work")).unwrap_or_default();
-    for path in [&lower, &upper, &work] {
-        steps.push(Step::Dir { path: base(path), mode: 0o755 });
+    let lower = CString::new(format!("lower/{}", changes.at)).unwrap_or_default();
+    let [upper, work] = changes.dirs();
+    steps.push(Step::Dir { path: base(&lower), mode: 0o755 });
+    for path in [&upper, &work] {
+        let way = if changes.disk.kept.is_some() { Way::Foreign } else { Way::Ours };
+        steps.push(Step::Dir { path: Place { path: path.clone(), way }, mode: 0o755 });
     }
     show(steps, share, Attributes::ReadOnly, base(&lower));
     let below = |layer: &String| [lower.to_bytes(), b"/", layer.as_bytes()].concat();
-    let lower = match layers {
-        None => vec![lower],
-        Some(all) => all.iter().map(|it| CString::new(below(it)).unwrap_or_default()).collect(),
-    };
-    steps.push(Step::Overlay { lower, upper, work, target });
+    let below = |layer| CString::new(below(layer)).unwrap_or_default();
+    let mut all: Vec<CString> = changes.layers().collect();
+    match layers {
+        None => all.push(lower),
+        Some(layers) => all.extend(layers.iter().map(below)),
+    }
+    steps.push(Step::Overlay { lower: all, upper, work, target });
 }
 
 fn protect(steps: &mut Steps, path: &Path, how: How) {

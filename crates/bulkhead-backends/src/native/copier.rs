@@ -1,0 +1,137 @@
+//! Copies the private disk of a living sandbox.
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    path::Path,
+    process::Stdio,
+    sync::{Mutex, PoisonError},
+};
+
+use bulkhead_guest::layer::{CopyAnswer, CopyOrder, Part, answer, order};
+use bulkhead_linux::{
+    doors,
+    memfd::Unsealed,
+    mounts::{self, Attributes},
+};
+use rustix::{
+    fs::{Gid, Mode, OFlags, Uid},
+    net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair},
+};
+use tokio::process::Command;
+
+use crate::{
+    BackendError, Copied,
+    guest::GUEST,
+    identity::{INSIDE, Identity, Translations},
+    workspace::share::{Share, c_path},
+};
+
+/// What is known of a sandbox's disk.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// On which the base comes, until somebody has taken it.
+    orders: OwnedFd,
+    base: Mutex<Option<OwnedFd>>,
+    /// Where it is kept, if that is not the base.
+    kept: Option<Share>,
+    parts: Vec<Part>,
+    identity: Identity,
+}
+
+impl Source {
+    pub(super) fn new(
+        orders: OwnedFd,
+        parts: Vec<Part>,
+        kept: Option<Share>,
+        identity: Identity,
+    ) -> Self {
+        Self { orders, base: Mutex::new(None), kept, parts, identity }
+    }
+
+    /// Copies the disk of the sandbox of which `first` is a process, into the empty directory
+    /// `layer`.
+    pub(super) async fn copy(
+        &self,
+        first: BorrowedFd<'_>,
+        layer: &Path,
+    ) -> Result<Copied, BackendError> {
+        let failed = |source| BackendError::System { action: "copy the disk", source };
+        let (ours, mut copier) = self.begin(first, layer).map_err(failed)?;
+        copier.wait().await.map_err(failed)?;
+        let mut text = vec![0; 64 << 10];
+        let received = rustix::net::recv(&ours, text.as_mut_slice(), RecvFlags::DONTWAIT);
+        let (length, _) = received.map_err(|errno| failed(errno.into()))?;
+        match answer(text.get(..length).unwrap_or_default()).map_err(failed)? {
+            CopyAnswer::Done { bytes, files } => Ok(Copied { bytes, files }),
+            CopyAnswer::Failed { action, errno } => Err(BackendError::Build {
+                action,
+                source: io::Error::from_raw_os_error(errno),
+                hint: None,
+            }),
+        }
+    }
+
+    /// Starts the copier and gives it its order.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is our own guest in another role, not a program of a user"
+    )]
+    fn begin(
+        &self,
+        first: BorrowedFd<'_>,
+        layer: &Path,
+    ) -> io::Result<(OwnedFd, tokio::process::Child)> {
+        if let Identity::Mapped { outside } = self.identity {
+            let (uid, gid) = (Uid::from_raw(outside), Gid::from_raw(outside));
+            rustix::fs::chown(layer, Some(uid), Some(gid))?;
+        }
+        let layer = rustix::fs::open(layer, DIR, Mode::empty())?;
+        let base = self.base(first)?;
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let program = Unsealed::create()?.seal(GUEST)?;
+        let copier = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
+            .arg("--copy")
+            .env_clear()
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()?;
+        let wanted = CopyOrder { parts: self.parts.clone(), user: INSIDE };
+        order(ours.as_fd(), &wanted, [first, base.as_fd(), layer.as_fd()])?;
+        Ok((ours, copier))
+    }
+
+    /// The directory that holds the parts.
+    fn base(&self, first: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+        if let Some(kept) = &self.kept {
+            return self.translated(kept);
+        }
+        let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
+        if base.is_none() {
+            *base = doors::receive(self.orders.as_fd(), first)?.into_iter().next();
+        }
+        let base = base.as_ref().ok_or_else(|| io::Error::other("the sandbox has ended"))?;
+        base.try_clone()
+    }
+}
+
+impl Source {
+    /// The place where the disk is kept, as the sandbox sees it: as its own.
+    fn translated(&self, kept: &Share) -> io::Result<OwnedFd> {
+        match self.identity {
+            Identity::Own { .. } => Ok(rustix::fs::open(&kept.from, DIR, Mode::empty())?),
+            Identity::Mapped { outside } => {
+                let mut translations = Translations::default();
+                let owners = translations.of(kept.looked.owner, outside)?;
+                let inode = kept.looked.inode;
+                mounts::translated(&c_path(&kept.from), inode, Attributes::ReadOnly, owners)
+            }
+        }
+    }
+}
+
+const DIR: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
