@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use bulkhead_backends::{Backend, Sandbox};
-use bulkhead_policy::{ExecPlan, Guide, Plan, Policy, Settled};
+use bulkhead_policy::{Disk, ExecPlan, Guide, Plan, Policy, Settled};
 use bulkhead_spec::{
     EgressUsage, Event, Exec, Guarantees, ImageFacts, Outcome, Root, Spec, escape_bytes,
 };
@@ -69,13 +69,15 @@ impl Engine {
         exec: Exec,
     ) -> Result<Placed<'_>, RunError> {
         let plan = bulkhead_policy::resolve(spec, &self.policy)?;
-        let Sited { plan, backend, upheld, missing } = self.site(&plan).await?;
+        let Sited { plan, backend, upheld, missing } =
+            self.site(&plan, &Disk::default()).await?;
         let exec = plan.admit(exec)?;
         Ok(Placed { id: id.to_owned(), plan, exec, backend, upheld, missing })
     }
 
-    async fn site(&self, plan: &Plan) -> Result<Sited<'_>, RunError> {
-        let (backend, Settled { mut plan, missing }, upheld) = place(plan, &self.backends)?;
+    async fn site(&self, plan: &Plan, disk: &Disk) -> Result<Sited<'_>, RunError> {
+        let placed = place(plan, &self.backends, disk)?;
+        let (backend, Settled { mut plan, missing }, upheld) = placed;
         if let Root::Image(image) = plan.root() {
             let facts = backend.furnish(image).await?;
             plan = plan.furnished(facts)?;
@@ -83,10 +85,15 @@ impl Engine {
         Ok(Sited { plan, backend, upheld, missing })
     }
 
-    /// Decides what a room of `spec` gets and who builds it, on record.
-    pub(crate) async fn settle(&self, id: &str, spec: Spec) -> Result<Sited<'_>, RunError> {
+    /// Decides what a room of `spec` on `disk` gets and who builds it, on record.
+    pub(crate) async fn settle(
+        &self,
+        id: &str,
+        spec: Spec,
+        disk: &Disk,
+    ) -> Result<Sited<'_>, RunError> {
         let sited = match bulkhead_policy::resolve(spec, &self.policy) {
-            Ok(plan) => self.site(&plan).await,
+            Ok(plan) => self.site(&plan, disk).await,
             Err(denial) => Err(denial.into()),
         };
         match sited {

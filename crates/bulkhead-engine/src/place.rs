@@ -1,7 +1,7 @@
 //! Which backend builds a plan.
 
-use bulkhead_backends::{Backend, Finding, State};
-use bulkhead_policy::{Plan, Settled};
+use bulkhead_backends::{Backend, BackendError, Finding, State};
+use bulkhead_policy::{Disk, Plan, Settled};
 use bulkhead_spec::{Guarantee, Guarantees, Network};
 
 use crate::RunError;
@@ -12,10 +12,15 @@ use crate::RunError;
 pub(crate) fn place<'a>(
     plan: &Plan,
     backends: &'a [Box<dyn Backend>],
+    disk: &Disk,
 ) -> Result<(&'a dyn Backend, Settled, Guarantees), RunError> {
     let mut nearest: Option<(Guarantees, Vec<String>)> = None;
+    let mut unable = None;
     for backend in backends {
-        let findings = backend.findings();
+        let Some(findings) = findings(backend.as_ref(), disk) else {
+            unable = Some(backend.name());
+            continue;
+        };
         let upheld = upheld_by(&findings);
         match plan.clone().settle(&upheld) {
             Ok(settled) => {
@@ -34,8 +39,23 @@ pub(crate) fn place<'a>(
             }
         }
     }
+    if let (None, Some(backend)) = (&nearest, unable) {
+        let what = "a sandbox whose disk is kept";
+        return Err(BackendError::Unsupported { backend, what }.into());
+    }
     let (lacking, because) = nearest.unwrap_or_else(|| (plan.require().clone(), Vec::new()));
     Err(RunError::Unplaced { lacking, because })
+}
+
+/// What `backend` finds for sandboxes on `disk`; nothing if it cannot build them.
+fn findings(backend: &dyn Backend, disk: &Disk) -> Option<Vec<Finding>> {
+    let mut findings = backend.findings();
+    if disk.kept.is_some() {
+        let kept = backend.keeps()?;
+        findings.retain(|it| it.guarantee != kept.guarantee);
+        findings.push(kept);
+    }
+    Some(findings)
 }
 
 /// What a backend upholds, and what the engine upholds for all of them.

@@ -15,8 +15,8 @@ use std::{
     time::Instant,
 };
 
-use bulkhead_backends::{Process, Sandbox};
-use bulkhead_policy::{ExecPlan, Plan};
+use bulkhead_backends::{BackendError, Process, Sandbox};
+use bulkhead_policy::{Disk, ExecPlan, Nameplate, Plan};
 use bulkhead_spec::{Bytes, EgressUsage, Event, Exec, Guarantees, Stdin, Usage, escape_bytes};
 use tokio::{
     sync::{OwnedRwLockReadGuard, RwLock},
@@ -70,9 +70,20 @@ impl Engine {
     /// # Cancellation
     /// Dropping the future, or the room, ends every program in it and removes it.
     pub async fn open(&self, id: &str, spec: bulkhead_spec::Spec) -> Result<Room, RunError> {
+        self.open_on(id, spec, Disk::default()).await
+    }
+
+    /// As [`Engine::open`], on a disk that begins with something or is kept.
+    pub async fn open_on(
+        &self,
+        id: &str,
+        spec: bulkhead_spec::Spec,
+        disk: Disk,
+    ) -> Result<Room, RunError> {
         let workspace = spec.workspace.as_ref().map(|it| it.dir.to_string());
         self.ledger.record(id, &Event::Asked { argv: Vec::new(), workspace })?;
-        let placed = self.settle(id, spec).await?;
+        let mut placed = self.settle(id, spec, &disk).await?;
+        placed.plan = placed.plan.on(disk).named(nameplate()?);
         let built = self.build(id, &placed.plan, placed.backend).await?;
         let plan = match &built.guide {
             Some(guide) => placed.plan.guided(guide),
@@ -94,6 +105,16 @@ impl Engine {
             ledger: Arc::clone(&self.ledger),
         })
     }
+}
+
+/// A nameplate that no other room has.
+fn nameplate() -> Result<Nameplate, RunError> {
+    let mut random = [0; 32];
+    rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
+        .map(|_| Nameplate::of(random))
+        .map_err(|errno| {
+            BackendError::System { action: "make a name", source: errno.into() }.into()
+        })
 }
 
 impl Room {

@@ -9,20 +9,26 @@
 //! exec, ls, … ─▶ Journal::find ─▶ Client ─▶ shim
 //! ```
 
+mod checkpoint;
 mod client;
+mod fork;
 mod frame;
 mod journal;
+mod keep;
 mod launch;
+mod layers;
 mod protocol;
 mod shim;
 
 pub use bulkhead_backends::guest::files as tree;
+pub use checkpoint::{Checkpoint, CheckpointError, Snapshot};
 pub use client::{
     Attached, Client, ClientError, Download, Ear, Hand, Links, Named, Reply, Upload,
 };
+pub use fork::fork;
 pub use journal::{
-    Claim, End, Journal, JournalError, Life, Lifetime, Listed, Record, Then, Why,
+    Claim, End, Journal, JournalError, Keeping, Life, Lifetime, Listed, Record, Then, Why,
 };
 pub use launch::{LaunchError, launch};
 pub use protocol::{Failed, ProgramInfo, RoomInfo, Stats};
-pub use shim::{Ready, hold};
+pub use shim::{Ready, hold, hold_claimed};

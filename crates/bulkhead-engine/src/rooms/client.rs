@@ -12,7 +12,7 @@ use std::{
 };
 
 pub use self::files::{Download, Links, Named, Upload};
-use bulkhead_spec::{Ending, Exec, Terminal};
+use bulkhead_spec::{Ending, Exec, Terminal, Word};
 use rustix::process::Signal;
 use tokio::net::{
     UnixStream,
@@ -188,6 +188,18 @@ impl Client {
         self.done(Request::Resume).await
     }
 
+    /// Copies its private disk into `layer`, an empty directory, while every program stands still.
+    /// Tells bytes and files.
+    pub(super) async fn copy(&self, layer: &Path) -> Answered<(u64, u64)> {
+        let layer = Word(layer.as_os_str().to_owned());
+        let answer = self.one(Request::Copy { layer }).await?;
+        if let Answer::Copied { bytes, files } = answer {
+            Ok((bytes, files))
+        } else {
+            Err(confused(&answer))
+        }
+    }
+
     /// Sets how long the room lives from now on.
     pub async fn live(&self, lifetime: Lifetime) -> Answered<()> {
         self.done(Request::Lifetime(lifetime)).await
@@ -257,6 +269,7 @@ impl Ear {
                 | Answer::Listing { .. }
                 | Answer::Programs { .. }
                 | Answer::Stats { .. }
+                | Answer::Copied { .. }
                 | Answer::Room { .. }) => Err(confused(&other)),
             },
         }

@@ -4,7 +4,7 @@
 //! says that its shim is dead, whatever the record says.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
@@ -17,6 +17,8 @@ use bulkhead_policy::Policy;
 use bulkhead_spec::{Span, Spec, escape};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+
+use super::layers::{self, Layers};
 
 /// The form of records that this program writes and reads.
 const VERSION: u32 = 1;
@@ -31,6 +33,8 @@ const UNREADABLE: &str = "unreadable";
 pub struct Journal {
     state: PathBuf,
     runtime: PathBuf,
+    pub(super) checkpoints: PathBuf,
+    pub(super) layers: Layers,
 }
 
 /// A room as it was asked for.
@@ -57,6 +61,23 @@ pub struct Record {
     pub spec: Spec,
     /// The rules that it is judged by.
     pub policy: Policy,
+    /// What its disk begins with, the topmost first.
+    #[serde(default)]
+    pub layers: Vec<String>,
+    /// What becomes of its disk.
+    #[serde(default)]
+    pub keeping: Keeping,
+}
+
+/// What becomes of a room's disk when the room ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keeping {
+    /// It is in memory, and ends with the room.
+    #[default]
+    Memory,
+    /// It is on a disk of the host, and the room can be started again.
+    Disk,
 }
 
 /// How long a room lives, and what happens then.
@@ -127,6 +148,8 @@ pub struct Listed {
 pub struct Claim {
     dir: PathBuf,
     socket: PathBuf,
+    /// Whether there was a room before, whose disk is there.
+    again: bool,
     _lock: File,
 }
 
@@ -153,6 +176,9 @@ pub enum JournalError {
         escape(.0)
     )]
     Name(String),
+    /// What the room's disk is to begin with was removed.
+    #[error("a layer that the room begins with is not there any more")]
+    NoLayer,
     /// A record that this program cannot read. It was moved aside, and nothing was deleted.
     #[error("the record of a room could not be read and was moved to `{}`: {why}", .moved.display())]
     Unreadable {
@@ -175,32 +201,79 @@ pub enum JournalError {
 impl Journal {
     /// The journal below `state`, with sockets below `runtime`.
     pub fn new(state: &Path, runtime: &Path) -> Self {
-        Self { state: state.join("rooms"), runtime: runtime.join("rooms") }
+        Self {
+            state: state.join("rooms"),
+            runtime: runtime.join("rooms"),
+            checkpoints: state.join("checkpoints"),
+            layers: Layers::new(state.join("layers")),
+        }
     }
 
     /// Writes `record` down and takes the lock of its room, before anything of it is made.
     pub fn begin(&self, record: &Record) -> Result<Claim, JournalError> {
-        check_name(&record.name)?;
+        let claims = self.begin_all(std::slice::from_ref(record))?;
+        let none = || io::Error::other("the room was not begun");
         let failed = |source| JournalError::System { action: "begin a room", source };
+        claims.into_iter().next().ok_or_else(none).map_err(failed)
+    }
+
+    /// Begins the rooms of `records`, all of them or none.
+    pub fn begin_all(&self, records: &[Record]) -> Result<Vec<Claim>, JournalError> {
+        let failed = |source| JournalError::System { action: "begin a room", source };
+        records.iter().try_for_each(|it| check_name(&it.name))?;
         private_dir(&self.state).map_err(failed)?;
         private_dir(&self.runtime).map_err(failed)?;
         // Two that want the same name at once take turns.
         let turn = self.turn().map_err(failed)?;
-        if self.living()?.iter().any(|it| it.record.name == record.name) {
+        let living = self.living()?;
+        let taken: BTreeSet<&str> = living.iter().map(|it| it.record.name.as_str()).collect();
+        if let Some(record) = records.iter().find(|it| taken.contains(it.name.as_str())) {
             return Err(JournalError::Taken(record.name.clone()));
         }
-        let dir = self.state.join(&record.id);
-        DirBuilder::new().mode(0o700).create(&dir).map_err(failed)?;
-        crash::point();
-        let lock = lock_file(&dir).map_err(failed)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|errno| failed(errno.into()))?;
-        crash::point();
-        write_whole(&dir, RECORD, record).map_err(failed)?;
-        crash::point();
-        File::open(&self.state).and_then(|it| it.sync_all()).map_err(failed)?;
+        // Whoever removes layers looks at records first, in the same turn.
+        let layers: BTreeSet<&String> = records.iter().flat_map(|it| &it.layers).collect();
+        if !layers.iter().all(|it| self.layers.path(it).is_dir()) {
+            return Err(JournalError::NoLayer);
+        }
+        // A hundred files are on the disk sooner if they go there together.
+        let sync = if records.len() == 1 { Sync::Each } else { Sync::Together };
+        let mut claims = Vec::new();
+        for record in records {
+            match self.claim(record, sync) {
+                Ok(claim) => claims.push(claim),
+                Err(error) => {
+                    claims.into_iter().try_for_each(Claim::erase).map_err(failed)?;
+                    return Err(failed(error));
+                }
+            }
+        }
+        let state = File::open(&self.state).map_err(failed)?;
+        match sync {
+            Sync::Each => state.sync_all().map_err(failed)?,
+            Sync::Together => rustix::fs::syncfs(&state).map_err(|it| failed(it.into()))?,
+        }
         drop(turn);
-        Ok(Claim { dir, socket: self.socket(&record.id), _lock: lock })
+        Ok(claims)
+    }
+
+    fn claim(&self, record: &Record, sync: Sync) -> io::Result<Claim> {
+        let dir = self.state.join(&record.id);
+        // The room of a disk that was kept comes back to it.
+        let again = record.keeping == Keeping::Disk && dir.join(RECORD).exists();
+        if !again {
+            DirBuilder::new().mode(0o700).create(&dir)?;
+        }
+        crash::point();
+        let lock = lock_file(&dir)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        crash::point();
+        match sync {
+            Sync::Each => write_whole(&dir, RECORD, record)?,
+            Sync::Together => write(&dir, RECORD, record, sync)?,
+        }
+        crash::point();
+        remove_if_there(&dir.join(END))?;
+        Ok(Claim { dir, socket: self.socket(&record.id), again, _lock: lock })
     }
 
     /// Where the shim of `id` listens.
@@ -351,7 +424,18 @@ impl Journal {
         Ok(())
     }
 
-    fn turn(&self) -> io::Result<File> {
+    /// What is written down of the room `id`, and what it keeps.
+    pub(super) fn room_dir(&self, id: &str) -> PathBuf {
+        self.state.join(id)
+    }
+
+    /// Whether records were moved aside that nobody could read.
+    pub(super) fn has_unreadable(&self) -> bool {
+        fs::read_dir(self.state.join(UNREADABLE)).is_ok_and(|mut it| it.next().is_some())
+    }
+
+    pub(super) fn turn(&self) -> io::Result<File> {
+        private_dir(&self.state)?;
         let turn = lock_file(&self.state)?;
         flock(&turn, FlockOperation::LockExclusive)?;
         Ok(turn)
@@ -376,8 +460,11 @@ impl Claim {
         write_whole(&self.dir, END, &End { at: now(), why })
     }
 
-    /// Leaves nothing of a room that was never there.
+    /// Leaves nothing of a room that was never there. One that was there before has its disk still.
     pub fn erase(self) -> io::Result<()> {
+        if self.again {
+            return self.end(Why::Stopped);
+        }
         remove_if_there(&self.socket)?;
         erase(&self.dir)
     }
@@ -431,11 +518,13 @@ impl Record {
             runtime: None,
             spec,
             policy,
+            layers: Vec::new(),
+            keeping: Keeping::default(),
         }
     }
 }
 
-fn check_name(name: &str) -> Result<(), JournalError> {
+pub(super) fn check_name(name: &str) -> Result<(), JournalError> {
     let allowed = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     let first = name.chars().next().is_some_and(|it| it.is_ascii_alphanumeric());
     if first && name.len() <= 64 && name.chars().all(allowed) {
@@ -444,7 +533,7 @@ fn check_name(name: &str) -> Result<(), JournalError> {
     Err(JournalError::Name(name.to_owned()))
 }
 
-fn private_dir(dir: &Path) -> io::Result<()> {
+pub(super) fn private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
@@ -452,19 +541,34 @@ fn lock_file(dir: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join(LOCK))
 }
 
+/// When what is written must be on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sync {
+    /// At once.
+    Each,
+    /// When all of it is written; somebody else sees to it.
+    Together,
+}
+
 /// Either the whole file is there afterwards, or what was there before.
-fn write_whole<T: Serialize>(dir: &Path, name: &str, what: &T) -> io::Result<()> {
+pub(super) fn write_whole<T: Serialize>(dir: &Path, name: &str, what: &T) -> io::Result<()> {
+    write(dir, name, what, Sync::Each)?;
+    File::open(dir)?.sync_all()
+}
+
+fn write<T: Serialize>(dir: &Path, name: &str, what: &T, sync: Sync) -> io::Result<()> {
     let fresh = dir.join(format!("{name}.new"));
     let mut file =
         OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
     file.write_all(&serde_json::to_vec(what)?)?;
-    file.sync_all()?;
+    if sync == Sync::Each {
+        file.sync_all()?;
+    }
     crash::point();
-    fs::rename(&fresh, dir.join(name))?;
-    File::open(dir)?.sync_all()
+    fs::rename(&fresh, dir.join(name))
 }
 
-fn remove_if_there(path: &Path) -> io::Result<()> {
+pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
     unless_absent(fs::remove_file(path))
 }
 
@@ -476,7 +580,8 @@ fn erase(dir: &Path) -> io::Result<()> {
 }
 
 fn remove_tree_if_there(path: &Path) -> io::Result<()> {
-    unless_absent(fs::remove_dir_all(path))
+    // What rooms keep may have permissions that forbid to look.
+    layers::remove_tree(path)
 }
 
 fn unless_absent(removed: io::Result<()>) -> io::Result<()> {
@@ -486,6 +591,6 @@ fn unless_absent(removed: io::Result<()>) -> io::Result<()> {
     }
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }

@@ -2,6 +2,7 @@
 
 use std::{io, path::Path, process::Stdio};
 
+use serde::Serialize;
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -21,13 +22,36 @@ pub enum LaunchError {
     Refused(Value),
 }
 
+impl LaunchError {
+    /// Nobody said what is wrong.
+    pub(super) fn silent() -> Self {
+        Self::System(io::Error::other("it ended before it could say what is wrong"))
+    }
+}
+
 /// Starts `program` (Bulkhead itself) as the shim of the room of `record`, and returns when the
 /// room can be talked to.
+pub async fn launch(program: &Path, record: &Record) -> Result<(), LaunchError> {
+    let answer = shims(program, record).await?.into_iter().next().unwrap_or_default();
+    if answer.get("ready").is_some() {
+        return Ok(());
+    }
+    if answer.get("error").is_some() {
+        return Err(LaunchError::Refused(answer));
+    }
+    Err(LaunchError::silent())
+}
+
+/// Starts `program` (Bulkhead itself) as the shim of what is `wanted`, a record or a list of them,
+/// and returns what each had to say.
 #[expect(
     clippy::disallowed_methods,
     reason = "this is Bulkhead itself, not a program of a user"
 )]
-pub async fn launch(program: &Path, record: &Record) -> Result<(), LaunchError> {
+pub(super) async fn shims(
+    program: &Path,
+    wanted: &impl Serialize,
+) -> Result<Vec<Value>, LaunchError> {
     let system = LaunchError::System;
     let mut shim = Command::new(program)
         .arg("shim")
@@ -36,23 +60,20 @@ pub async fn launch(program: &Path, record: &Record) -> Result<(), LaunchError> 
         .stdout(Stdio::piped())
         .spawn()
         .map_err(system)?;
-    let text = serde_json::to_vec(record).map_err(|error| system(error.into()))?;
+    let text = serde_json::to_vec(wanted).map_err(|error| system(error.into()))?;
     if let Some(mut stdin) = shim.stdin.take() {
         stdin.write_all(&text).await.map_err(system)?;
     }
-    let mut answer = String::new();
+    let mut answers = String::new();
     if let Some(mut stdout) = shim.stdout.take() {
-        stdout.read_to_string(&mut answer).await.map_err(system)?;
+        stdout.read_to_string(&mut answers).await.map_err(system)?;
     }
-    let answer: Value = serde_json::from_str(answer.trim()).unwrap_or_default();
-    if answer.get("ready").is_some() {
-        return Ok(());
+    let answers: Vec<Value> =
+        answers.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
+    if !answers.iter().any(|it| it.get("ready").is_some()) {
+        shim.wait().await.map_err(system)?;
     }
-    shim.wait().await.map_err(system)?;
-    if answer.get("error").is_some() {
-        return Err(LaunchError::Refused(answer));
-    }
-    Err(system(io::Error::other("it ended before it could say what is wrong")))
+    Ok(answers)
 }
 
 fn said(answer: &Value) -> &str {

@@ -67,6 +67,9 @@ pub(super) enum Request {
     Pause,
     /// Let them go on.
     Resume,
+    /// Copy the private disk into an empty directory of the host, while every program stands
+    /// still.
+    Copy { layer: Word },
     /// The room lives so long from now on.
     Lifetime(Lifetime),
     /// End the room: programs are asked to stop and have so many milliseconds for it.
@@ -171,6 +174,11 @@ pub(super) enum Answer {
     },
     Room {
         room: Box<RoomInfo>,
+    },
+    /// The disk was copied.
+    Copied {
+        bytes: u64,
+        files: u64,
     },
     /// It could not be done.
     Failed(Failed),

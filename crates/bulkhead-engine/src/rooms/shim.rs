@@ -2,6 +2,7 @@
 
 mod files;
 mod serve;
+mod still;
 
 use std::{
     io,
@@ -16,12 +17,12 @@ use bulkhead_spec::{Span, Spec};
 use rustix::net::sockopt::socket_peercred;
 use tokio::{
     net::{UnixListener, UnixStream},
-    sync::{Notify, watch},
+    sync::{Notify, RwLock, watch},
     task::JoinSet,
     time::{Instant, sleep_until},
 };
 
-use super::journal::{Claim, Journal, JournalError, Lifetime, Record, Then, Why};
+use super::journal::{Claim, Journal, JournalError, Keeping, Lifetime, Record, Then, Why};
 use crate::{Engine, RunError, engine::describe, room::Room};
 
 /// What a shim says to whoever started it, once.
@@ -49,6 +50,8 @@ pub(super) struct Held {
     pub(super) paused: watch::Sender<bool>,
     pub(super) over: watch::Sender<Option<Ending>>,
     changed: Notify,
+    /// Held for writing while the disk is copied.
+    still: RwLock<()>,
 }
 
 /// How a room is to end.
@@ -74,7 +77,25 @@ pub async fn hold(
             return Ok(());
         }
     };
-    let room = match engine.open(&record.id, named(&record)).await {
+    hold_claimed(engine, journal, (record, claim), ready).await
+}
+
+/// As [`hold`], for a room that was begun already.
+pub async fn hold_claimed(
+    engine: &Engine,
+    journal: &Journal,
+    (record, claim): (Record, Claim),
+    ready: impl FnOnce(Ready),
+) -> io::Result<()> {
+    let disk = match journal.disk_of(&record) {
+        Ok(disk) => disk,
+        Err(error) => {
+            claim.erase()?;
+            ready(Ready::Journal(error));
+            return Ok(());
+        }
+    };
+    let room = match engine.open_on(&record.id, named(&record), disk).await {
         Ok(room) => room,
         Err(error) => {
             // Whoever asked is told; there is no room that anybody could ask about.
@@ -93,6 +114,9 @@ pub async fn hold(
             return Ok(());
         }
     };
+    if record.keeping == Keeping::Disk {
+        journal.mark_used(&record.id)?;
+    }
     let held = Arc::new(Held::new(record, room));
     crash::point();
     ready(Ready::Yes);
@@ -141,6 +165,7 @@ impl Held {
             paused: watch::Sender::new(false),
             over: watch::Sender::new(None),
             changed: Notify::new(),
+            still: RwLock::new(()),
         }
     }
 
@@ -228,6 +253,7 @@ impl Held {
 
     /// Freezes the room.
     pub(super) async fn pause(&self) -> Result<(), RunError> {
+        let _moving = self.moving().await;
         crash::point();
         freezer(&*self.room.sandbox().await?)?.freeze().await?;
         crash::point();
@@ -237,6 +263,7 @@ impl Held {
 
     /// Lets a frozen room go on. Its time begins anew.
     pub(super) async fn resume(&self) -> Result<(), RunError> {
+        let _moving = self.moving().await;
         freezer(&*self.room.sandbox().await?)?.thaw().await?;
         self.paused.send_replace(false);
         *self.since() = Instant::now();

@@ -8,6 +8,8 @@ mod arguments;
 #[cfg(test)]
 mod ask;
 #[cfg(test)]
+mod checkpoints;
+#[cfg(test)]
 mod clients;
 #[cfg(test)]
 mod control;

@@ -17,17 +17,20 @@ use crate::{
     house::{House, new_id},
 };
 
-fn journal(house: &House) -> Journal {
+pub(crate) fn journal(house: &House) -> Journal {
     Journal::new(&house.path().join("state"), &house.path().join("runtime"))
 }
 
-fn record(house: &House, name: &str) -> Record {
+pub(crate) fn record(house: &House, name: &str) -> Record {
     let spec = Ask::on(sh(""), &house.workspace()).spec;
     Record::new(new_id(), name.to_owned(), spec, Policy::default())
 }
 
 /// A shim, as a task of this process.
-async fn shim(house: &House, record: Record) -> (Result<Client, String>, JoinHandle<()>) {
+pub(crate) async fn shim(
+    house: &House,
+    record: Record,
+) -> (Result<Client, String>, JoinHandle<()>) {
     let (engine, journal): (Arc<Engine>, _) = (Arc::clone(&house.engine), journal(house));
     let socket = journal.socket(&record.id);
     let (said, ready) = oneshot::channel();
@@ -44,7 +47,7 @@ async fn shim(house: &House, record: Record) -> (Result<Client, String>, JoinHan
 }
 
 /// What a program says on its stdout until its end, and how it ended.
-async fn heard(client: &Client, script: &str) -> (String, Ending) {
+pub(crate) async fn heard(client: &Client, script: &str) -> (String, Ending) {
     let mut attached = client.exec(sh(script).exec, None).await.unwrap();
     let mut text = Vec::new();
     loop {

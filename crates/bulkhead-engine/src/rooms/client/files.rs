@@ -186,6 +186,7 @@ impl Download {
                     | Answer::File { .. }
                     | Answer::Listing { .. }
                     | Answer::Stats { .. }
+                    | Answer::Copied { .. }
                     | Answer::Room { .. }) => Err(confused(&other)),
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    path::Path,
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
@@ -139,6 +140,7 @@ impl Client {
             | Request::Inspect
             | Request::Pause
             | Request::Resume
+            | Request::Copy { .. }
             | Request::Lifetime(_)
             | Request::End { .. } => self.about_room(request).await,
         }
@@ -161,6 +163,10 @@ impl Client {
             Request::Resume => {
                 self.held.resume().await?;
                 self.answer(Answer::Done).await
+            }
+            Request::Copy { layer } => {
+                let copied = self.held.copy(Path::new(&layer.0)).await?;
+                self.answer(Answer::Copied { bytes: copied.bytes, files: copied.files }).await
             }
             Request::Lifetime(lifetime) => {
                 self.held.prolong(lifetime);
@@ -191,6 +197,8 @@ impl Client {
         if *self.held.paused.borrow() {
             self.held.resume().await?;
         }
+        let moving = Arc::clone(&self.held);
+        let _moving = moving.moving().await;
         Ok(self.held.room.exec(exec, tag).await?)
     }
 
