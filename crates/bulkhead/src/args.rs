@@ -1,5 +1,6 @@
 //! The command line: parsed here, understood elsewhere.
 
+pub(crate) mod checkpoints;
 pub(crate) mod image;
 pub(crate) mod net;
 pub(crate) mod policy;
@@ -16,6 +17,7 @@ use clap::{
 
 use self::policy::PolicyVerb;
 use self::{
+    checkpoints::{CheckpointVerb, ForkArgs},
     image::ImageVerb,
     rooms::{
         AttachArgs, CpArgs, CreateArgs, ExecArgs, LogsArgs, LsArgs, OneArgs, PortArgs,
@@ -175,6 +177,13 @@ pub(crate) enum Verb {
     /// Let frozen rooms go on
     #[command(visible_alias = "unpause")]
     Resume(RoomsArgs),
+    /// Start rooms again that have ended and were made with --persist
+    Start(RoomsArgs),
+    /// Keep the disks of rooms, and make rooms of them
+    #[command(subcommand)]
+    Checkpoint(CheckpointVerb),
+    /// Make rooms that begin where a room is
+    Fork(ForkArgs),
     /// End rooms; their programs may tidy up
     Stop(StopArgs),
     /// End rooms, now
@@ -183,7 +192,7 @@ pub(crate) enum Verb {
     Rm(RmArgs),
     /// Wait until rooms have ended
     Wait(RoomsArgs),
-    /// Forget every room that has ended
+    /// Forget every room that has ended, but those made with --persist
     Prune(PruneArgs),
     /// Serve rooms over HTTP, to clients of E2B
     Serve(Box<ServeArgs>),
@@ -241,6 +250,9 @@ impl Verb {
             | Self::Stats(_)
             | Self::Pause(_)
             | Self::Resume(_)
+            | Self::Start(_)
+            | Self::Checkpoint(_)
+            | Self::Fork(_)
             | Self::Stop(_)
             | Self::Kill(_)
             | Self::Rm(_)
@@ -260,6 +272,9 @@ impl Verb {
             Self::Plan(args) => args.json.into(),
             Self::Create(args) => args.json.into(),
             Self::Ls(args) => args.form.json.into(),
+            Self::Checkpoint(CheckpointVerb::Create(args)) => args.json.into(),
+            Self::Checkpoint(CheckpointVerb::Ls(args)) => args.json.into(),
+            Self::Fork(args) => args.json.into(),
             Self::Inspect(args) => args.json.into(),
             Self::Stats(args) => args.json.into(),
             Self::Doctor(args) | Self::Version(args) => args.json.into(),
@@ -283,6 +298,8 @@ impl Verb {
             | Self::Attach(_)
             | Self::Pause(_)
             | Self::Resume(_)
+            | Self::Start(_)
+            | Self::Checkpoint(CheckpointVerb::Restore(_) | CheckpointVerb::Rm(_))
             | Self::Stop(_)
             | Self::Kill(_)
             | Self::Rm(_)

@@ -35,6 +35,9 @@ pub(crate) struct LifeArgs {
     /// What happens when its time is over
     #[arg(long, value_name = "WHAT", default_value = "kill")]
     pub(crate) on_timeout: OnTimeout,
+    /// Keep the disk of the room when it ends: `bulkhead start` starts it again
+    #[arg(long)]
+    pub(crate) persist: bool,
     /// Say something about the room, to find it by
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) labels: Vec<(String, String)>,

@@ -1,10 +1,12 @@
 //! The verbs about rooms: sandboxes that stay.
 
 pub(crate) mod attach;
+pub(crate) mod checkpoint;
 pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod end;
 pub(crate) mod exec;
+pub(crate) mod fork;
 mod join;
 pub(crate) mod keep;
 pub(crate) mod list;
@@ -12,7 +14,9 @@ pub(crate) mod port;
 pub(crate) mod shim;
 pub(crate) mod show;
 
-use bulkhead_engine::rooms::{Client, ClientError, Journal, JournalError, Life, Listed, Why};
+use bulkhead_engine::rooms::{
+    Client, ClientError, Journal, JournalError, Keeping, Life, Listed, Why,
+};
 use bulkhead_policy::Policy;
 use bulkhead_spec::escape;
 
@@ -63,7 +67,14 @@ fn living(journal: &Journal, text: &str) -> Result<(Listed, Client), Failure> {
         }
         Life::Ended(end) => {
             let what = format!("the room `{}` has ended", escape(&listed.record.name));
-            Err(Failure::new(Code::Room, what).because(reason(&end.why)))
+            let failure = Failure::new(Code::Room, what).because(reason(&end.why));
+            Err(match listed.record.keeping {
+                Keeping::Memory => failure,
+                Keeping::Disk => {
+                    let name = escape(&listed.record.name);
+                    failure.hint(format!("its disk is there: bulkhead start {name}"))
+                }
+            })
         }
     }
 }
@@ -83,6 +94,7 @@ fn of_journal(error: &JournalError) -> Failure {
         JournalError::Unknown(_)
         | JournalError::Ambiguous { .. }
         | JournalError::Taken(_)
+        | JournalError::NoLayer
         | JournalError::Unreadable { .. } => Code::Room,
         JournalError::Name(_) => Code::Argument,
         JournalError::System { .. } => Code::Record,
@@ -93,6 +105,7 @@ fn of_journal(error: &JournalError) -> Failure {
         JournalError::Taken(_) => failure.hint("take another --name, or `bulkhead rm` it"),
         JournalError::Ambiguous { .. }
         | JournalError::Name(_)
+        | JournalError::NoLayer
         | JournalError::Unreadable { .. }
         | JournalError::System { .. } => failure,
     }

@@ -1,6 +1,8 @@
 //! Rooms as a user meets them.
 
+mod checkpoints;
 mod copies;
+mod deaths;
 
 use std::{path::Path, time::Duration};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bulkhead_engine::rooms::{Client, LaunchError, Lifetime, Record, Then, launch};
+use bulkhead_engine::rooms::{Client, Keeping, LaunchError, Lifetime, Record, Then, launch};
 use serde_json::json;
 
 use super::{journal, of_client};
@@ -29,10 +29,19 @@ pub(crate) fn run(
     let mut record = recorded(&wish, args.ask.name.clone(), printer)?;
     record.labels = args.life.labels.iter().cloned().collect();
     record.lifetime = lifetime(&args.life);
+    if args.life.persist {
+        record.keeping = Keeping::Disk;
+    }
     let runtime = engine::runtime()?;
     runtime.block_on(make(&record))?;
-    let Record { id, name, .. } = record;
+    let Record { id, name, .. } = record.clone();
     let client = Client::new(journal.socket(&id));
+    if record.keeping == Keeping::Disk {
+        let room = runtime.block_on(client.inspect()).map_err(|error| of_client(&error))?;
+        if !room.missing.is_empty() {
+            printer.note(&format!("not held on this host: {}", room.missing));
+        }
+    }
     let mut program = None;
     if !args.ask.program.is_empty() {
         wish.exec.timeout = None;
@@ -95,7 +104,7 @@ fn check_text(record: &Record) -> Result<(), Failure> {
 }
 
 /// Why the room did not come to be.
-fn of_launch(error: &LaunchError) -> Failure {
+pub(super) fn of_launch(error: &LaunchError) -> Failure {
     match error {
         LaunchError::Refused(answer) => Failure::from_json(answer)
             .unwrap_or_else(|| Failure::from_error(Code::System, error)),

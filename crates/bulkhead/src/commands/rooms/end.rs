@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use bulkhead_engine::rooms::{Client, ClientError, Journal, Life, Listed};
+use bulkhead_engine::rooms::{Client, ClientError, Journal, Keeping, Life, Listed};
 use bulkhead_spec::escape;
 
-use super::{journal, living, of_client, of_journal};
+use super::{checkpoint::of_checkpoint, create::make, journal, living, of_client, of_journal};
 use crate::{
     args::rooms::{PruneArgs, RmArgs, RoomsArgs, StopArgs},
     codes::Code,
@@ -33,6 +33,31 @@ pub(crate) fn resume(
     each(&args.rooms, environment, printer, &async |client| client.resume().await)
 }
 
+/// Starts rooms again that have ended and whose disks were kept.
+pub(crate) fn start(
+    args: &RoomsArgs,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    let journal = journal(environment, printer)?;
+    let runtime = engine::runtime()?;
+    for room in &args.rooms {
+        let listed = journal.find(room).map_err(|error| of_journal(&error))?;
+        let name = escape(&listed.record.name);
+        if listed.life != Life::Alive {
+            if listed.record.keeping == Keeping::Memory {
+                let what = format!("the room `{name}` cannot be started again");
+                return Err(Failure::new(Code::Room, what)
+                    .because("its disk was in memory and ended with it")
+                    .hint("a room that is to be started again is made with --persist"));
+            }
+            runtime.block_on(make(&listed.record))?;
+        }
+        printer.payload(&format!("{name}\n"))?;
+    }
+    Ok(0)
+}
+
 /// Ends rooms; their programs may tidy up.
 pub(crate) fn stop(
     args: &StopArgs,
@@ -40,7 +65,8 @@ pub(crate) fn stop(
     printer: &Printer,
 ) -> Result<u8, Failure> {
     let grace = args.time.0;
-    each(&args.rooms, environment, printer, &async |client| client.end(grace).await)
+    each(&args.rooms, environment, printer, &async |client| client.end(grace).await)?;
+    tidy(environment, printer)
 }
 
 /// Ends rooms, now.
@@ -49,7 +75,14 @@ pub(crate) fn kill(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    each(&args.rooms, environment, printer, &async |client| client.end(Duration::ZERO).await)
+    each(&args.rooms, environment, printer, &async |client| client.end(Duration::ZERO).await)?;
+    tidy(environment, printer)
+}
+
+/// Removes what only rooms needed that have ended.
+fn tidy(environment: &Environment, printer: &Printer) -> Result<u8, Failure> {
+    let swept = journal(environment, printer)?.sweep_layers();
+    swept.map(|_| 0).map_err(|error| of_checkpoint(&error))
 }
 
 /// Does `what` to each room and prints its name.
@@ -93,11 +126,11 @@ pub(crate) fn rm(
         journal.forget(&listed.record.id).map_err(|error| of_journal(&error))?;
         printer.payload(&format!("{name}\n"))?;
     }
-    Ok(0)
+    tidy(environment, printer)
 }
 
 /// Waits until the shim has let go: it writes the tombstone last.
-fn settle(journal: &Journal, listed: &Listed) {
+pub(super) fn settle(journal: &Journal, listed: &Listed) {
     for _ in 0..500 {
         match journal.find(&listed.record.id) {
             Ok(found) if found.life == Life::Alive => {
@@ -126,7 +159,7 @@ pub(crate) fn wait(
     Ok(0)
 }
 
-/// Forgets every room that has ended.
+/// Forgets every room that has ended, but those whose disks were kept.
 pub(crate) fn prune(
     args: &PruneArgs,
     environment: &Environment,
@@ -134,11 +167,12 @@ pub(crate) fn prune(
 ) -> Result<u8, Failure> {
     let journal = journal(environment, printer)?;
     let rooms = journal.list().map_err(|error| of_journal(&error))?;
-    for room in rooms.into_iter().filter(|it| it.life != Life::Alive) {
+    let over = |it: &Listed| it.life != Life::Alive && it.record.keeping == Keeping::Memory;
+    for room in rooms.into_iter().filter(over) {
         if !args.dry_run {
             journal.forget(&room.record.id).map_err(|error| of_journal(&error))?;
         }
         printer.payload(&format!("{}\n", room.record.name))?;
     }
-    Ok(0)
+    if args.dry_run { Ok(0) } else { tidy(environment, printer) }
 }

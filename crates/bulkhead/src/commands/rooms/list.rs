@@ -108,7 +108,7 @@ fn table(rooms: &[Listed], states: &[String]) -> String {
 }
 
 /// How long ago, in the largest unit that fits.
-fn age(made: u64) -> String {
+pub(super) fn age(made: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = now.saturating_sub(Duration::from_secs(made)).as_secs();
     match seconds {

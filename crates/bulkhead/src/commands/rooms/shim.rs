@@ -1,18 +1,23 @@
-//! `bulkhead shim`: the process that holds one room. Started by `create`, not by people.
+//! `bulkhead shim`: the process that holds one room. Started by `create` and `fork`, not by people.
 
 use std::{
     io::{self, Read as _, Write as _},
     sync::Arc,
 };
 
-use bulkhead_engine::rooms::{Ready, Record, hold};
+use bulkhead_backends::fork::{self, Forked};
+use bulkhead_engine::{
+    Engine,
+    rooms::{Claim, Journal, Ready, Record, hold, hold_claimed},
+};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::journal_in;
 use crate::{
     codes::Code,
     config::{Choice, Environment, Paths, RuntimeName, Who},
-    engine::{self, Tell, Wanted},
+    engine::{self, Tell},
     failure::Failure,
 };
 
@@ -25,49 +30,110 @@ pub(crate) fn run(environment: &Environment) -> Result<u8, Failure> {
     rustix::process::setsid().map_err(|errno| failed(errno.into()))?;
     let mut text = String::new();
     io::stdin().read_to_string(&mut text).map_err(failed)?;
-    let record: Record =
-        serde_json::from_str(&text).map_err(|error| failed(io::Error::other(error)))?;
-    let held = hold_it(environment, record);
+    let wanted: Wanted = match serde_json::from_str(&text) {
+        Ok(wanted) => wanted,
+        Err(error) => return Err(failed(io::Error::other(error))),
+    };
+    let held = match wanted {
+        Wanted::One(record) => hold_one(environment, *record),
+        Wanted::Many(records) => hold_many(environment, records),
+    };
     if let Err(failure) = &held {
         say(&failure.json(failure.exit.unwrap_or(125)));
     }
     held.map(|()| 0)
 }
 
-fn hold_it(environment: &Environment, record: Record) -> Result<(), Failure> {
-    let odd = |why: String| Failure::new(Code::Argument, "cannot build").because(why);
-    let choice: Choice = record.backend.parse().map_err(odd)?;
-    let named = record.runtime.as_ref().map(|it| it.parse::<RuntimeName>());
-    let named = named.transpose().map_err(odd)?;
+/// What is read from stdin.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Wanted {
+    /// Rooms that are alike but for their names.
+    Many(Vec<Record>),
+    /// One room.
+    One(Box<Record>),
+}
+
+fn hold_one(environment: &Environment, record: Record) -> Result<(), Failure> {
     let paths = Paths::find(environment, Who::current());
     let journal = journal_in(&paths)?;
     let runtime = engine::runtime()?;
     let done = runtime.block_on(async {
-        // Whoever began this hears only how it went.
-        let tell_nobody: Tell = Arc::new(|_| ());
-        let wanted = Wanted {
-            choice,
-            runtime: named.as_ref(),
-            spec: &record.spec,
-            policy: &record.policy,
-            paths: &paths,
-            environment,
-            tell: &tell_nobody,
-        };
-        let backends = engine::offer(&wanted).await?.backends;
-        let engine = engine::recording(
-            record.policy.clone(),
-            backends,
-            &paths,
-            environment,
-            engine::Listeners::default(),
-        )?;
-        engine.sweep().await.map_err(|error| Failure::of_run(&error))?;
+        let engine = engine_for(environment, &paths, &record).await?;
         let held = hold(&engine, &journal, record, tell).await;
         held.map_err(|error| Failure::new(Code::Room, "could not end the room").because(error))
     });
     runtime.shutdown_background();
     done
+}
+
+/// Begins all rooms, and becomes a shim for each.
+fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Failure> {
+    let Some(first) = records.first() else { return Ok(()) };
+    let paths = Paths::find(environment, Who::current());
+    let journal = journal_in(&paths)?;
+    let engine = engine::runtime()?.block_on(engine_for(environment, &paths, first))?;
+    let claims = journal.begin_all(&records).map_err(|error| super::of_journal(&error))?;
+    let failed = |error| Failure::new(Code::System, "could not make a shim").because(error);
+    let mut rooms: Vec<_> = records.into_iter().zip(claims).collect();
+    while let Some(room) = rooms.pop() {
+        match fork::fork() {
+            Ok(Forked::Parent) => {}
+            Ok(Forked::Child) => {
+                drop(rooms);
+                return hold_forked(&engine, &journal, room);
+            }
+            Err(error) => {
+                rooms.push(room);
+                let mut claims = rooms.into_iter().map(|(_, claim)| claim);
+                claims.try_for_each(Claim::erase).map_err(failed)?;
+                return Err(failed(error));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn hold_forked(
+    engine: &Engine,
+    journal: &Journal,
+    room: (Record, Claim),
+) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::new(Code::Room, "a shim failed").because(error);
+    rustix::process::setsid().map_err(|errno| failed(errno.into()))?;
+    let runtime = engine::runtime()?;
+    let done = runtime.block_on(hold_claimed(engine, journal, room, tell));
+    runtime.shutdown_background();
+    done.map_err(failed)
+}
+
+/// An engine that can build the room of `record`, on a host that was swept.
+async fn engine_for(
+    environment: &Environment,
+    paths: &Paths,
+    record: &Record,
+) -> Result<Engine, Failure> {
+    let odd = |why: String| Failure::new(Code::Argument, "cannot build").because(why);
+    let choice: Choice = record.backend.parse().map_err(odd)?;
+    let named = record.runtime.as_ref().map(|it| it.parse::<RuntimeName>());
+    let named = named.transpose().map_err(odd)?;
+    // Whoever began this hears only how it went.
+    let tell_nobody: Tell = Arc::new(|_| ());
+    let wanted = engine::Wanted {
+        choice,
+        runtime: named.as_ref(),
+        spec: &record.spec,
+        policy: &record.policy,
+        paths,
+        environment,
+        tell: &tell_nobody,
+    };
+    let backends = engine::offer(&wanted).await?.backends;
+    let listeners = engine::Listeners::default();
+    let policy = record.policy.clone();
+    let engine = engine::recording(policy, backends, paths, environment, listeners)?;
+    engine.sweep().await.map_err(|error| Failure::of_run(&error))?;
+    Ok(engine)
 }
 
 fn tell(ready: Ready) {
