@@ -8,5 +8,9 @@ pub(crate) mod interpreter;
 pub(crate) mod network;
 mod objects;
 mod secrets;
+mod snapshots;
+mod templates;
 pub(crate) mod transforms;
 pub(crate) mod volumes;
+
+pub(crate) use control::OWN;

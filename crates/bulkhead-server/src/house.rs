@@ -12,22 +12,27 @@ use std::{
 };
 
 use bulkhead_engine::rooms::{
-    Client, ClientError, Journal, JournalError, LaunchError, Life, Lifetime, Listed, Record,
-    Then, launch,
+    CheckpointError, Client, ClientError, Journal, JournalError, LaunchError, Life, Lifetime,
+    Listed, Record, Then, fork, launch,
 };
 use bulkhead_engine::way_out::{self, Ask, Reply};
 use bulkhead_policy::Policy;
-use bulkhead_spec::{Egress, Mount, Network, SecretBinding, SecretSource, Span, Spec};
+use bulkhead_spec::{
+    Egress, Exec, ImageRef, ImageSource, Mount, Network, Pull, Root, SecretBinding,
+    SecretSource, Span, Spec,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    builds::{Builds, Recipe},
     e2b::{
-        envd::Watchers, interpreter::Interpreter, network::Wish, transforms::Header,
+        OWN, envd::Watchers, interpreter::Interpreter, network::Wish, transforms::Header,
         volumes::PLACE,
     },
     keys::Keys,
     private, random,
     secrets::Secrets,
+    templates::{Templates, Version},
     volumes::{Volume, Volumes},
     wire::Wire,
 };
@@ -38,6 +43,8 @@ const LABEL: &str = "bulkhead.e2b";
 /// The template of rooms in which code is run piece by piece.
 const INTERPRETER: &str = "code-interpreter-v1";
 
+/// The label of a room in which a template is built.
+const BUILD: &str = "bulkhead.build";
 /// The label of a room that keeps a volume.
 const VOLUME: &str = "bulkhead.volume";
 
@@ -68,6 +75,10 @@ pub struct House {
     pub(crate) keys: Keys,
     pub(crate) secrets: Secrets,
     pub(crate) volumes: Volumes,
+    pub(crate) templates: Templates,
+    pub(crate) builds: Builds,
+    /// Signs addresses at which files may be put, as long as the server runs.
+    seal: String,
     /// The name that user ports are reached by.
     pub(crate) domain: Option<String>,
     tenants: Mutex<BTreeMap<String, Arc<Tenant>>>,
@@ -134,6 +145,25 @@ pub(crate) struct Wanted {
     pub(crate) headers: Vec<Header>,
     /// Volumes that it sees.
     pub(crate) mounts: Vec<Mount>,
+    /// What it begins with.
+    pub(crate) version: Option<Version>,
+}
+
+/// A room in which a template is built.
+pub(crate) struct Workshop {
+    pub(crate) id: String,
+    pub(crate) client: Client,
+    /// Variables of what it begins with.
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+/// Why a room was not copied.
+#[derive(Debug)]
+pub(crate) enum ForkError {
+    /// Its disk could not be copied.
+    Disk(CheckpointError),
+    /// The copies could not be made.
+    Rooms(LaunchError),
 }
 
 impl House {
@@ -146,12 +176,36 @@ impl House {
     ) -> Result<Self, JournalError> {
         let secrets = Secrets::at(&base.state.join("secrets.json"));
         let volumes = Volumes::at(&base.state.join("volumes"));
+        let templates = Templates::at(&base.state.join("templates.json"));
         let tenants = Mutex::new(BTreeMap::new());
-        let house = Self { base, journal, keys, secrets, volumes, domain, tenants };
+        let seal = random::token().map_err(|source| JournalError::System {
+            action: "make a seal for uploads",
+            source,
+        })?;
+        let builds = Builds::default();
+        let house = Self {
+            base,
+            journal,
+            keys,
+            secrets,
+            volumes,
+            templates,
+            builds,
+            seal,
+            domain,
+            tenants,
+        };
         for listed in house.journal.living()? {
-            house.adopt(&listed.record).await;
+            let record = &listed.record;
+            if record.labels.contains_key(BUILD) {
+                // Whoever built in it was killed.
+                let client = Client::new(house.journal.socket(&record.id));
+                house.close_workshop(&record.id, &client).await;
+            }
+            house.adopt(record).await;
         }
         house.sweep_headers();
+        house.forget_keepers();
         Ok(house)
     }
 
@@ -184,6 +238,9 @@ impl House {
         let laid = self.lay_headers(&id, &wanted.headers).map_err(LaunchError::System)?;
         record.spec.egress.secrets.extend(laid);
         record.spec.mounts.extend(wanted.mounts.iter().cloned());
+        if let Some(version) = &wanted.version {
+            self.begin_with(version, &mut record)?;
+        }
         if let Err(error) = launch(&self.base.program, &record).await {
             self.forget_headers(&id);
             return Err(error);
@@ -204,8 +261,121 @@ impl House {
             let tenant = Arc::clone(&tenant);
             tokio::spawn(async move { tenant.interpreter.warm(&tenant).await });
         }
+        if let Some(version) = &wanted.version {
+            tenant.start(version).await;
+        }
         locked(&self.tenants).insert(id, Arc::clone(&tenant));
         Ok(tenant)
+    }
+
+    /// Lets the room of `record` begin with `version`.
+    fn begin_with(&self, version: &Version, record: &mut Record) -> Result<(), LaunchError> {
+        let found = self.journal.find_checkpoint(&version.checkpoint);
+        let found = found.map_err(|error| LaunchError::System(io::Error::other(error)))?;
+        record.layers = found.layers;
+        record.spec.root = found.spec.root;
+        for (name, value) in &version.env {
+            record.spec.env.entry(name.into()).or_insert_with(|| value.into());
+        }
+        Ok(())
+    }
+
+    /// Takes a checkpoint of a room, and returns its name.
+    pub(crate) async fn checkpoint(&self, id: &str) -> Result<String, CheckpointError> {
+        let name = random::word(20).map(|it| format!("e2b-{it}"));
+        let name = name.map_err(|source| CheckpointError::System {
+            action: "find a name for the checkpoint",
+            source,
+        })?;
+        let room = self.journal.find(id)?;
+        Ok(self.journal.checkpoint(&room, Some(&name)).await?.name)
+    }
+
+    /// A room in which `recipe` is built.
+    pub(crate) async fn workshop(&self, recipe: &Recipe) -> Result<Workshop, String> {
+        let id = format!("b{}", random::word(20).map_err(|error| error.to_string())?);
+        let Base { spec, policy, backend, runtime, .. } = self.base.clone();
+        let mut record = Record::new(id.clone(), id.clone(), spec, policy);
+        (record.backend, record.runtime) = (backend, runtime);
+        record.labels.insert(BUILD.to_owned(), String::new());
+        let mut env = BTreeMap::new();
+        if let Some(image) = &recipe.from_image {
+            // The names by which clients mean what every server has.
+            if !matches!(image.as_str(), "e2bdev/base" | "e2bdev/base:latest" | "base") {
+                // A client names no file of this host.
+                let reference = image.parse().map_err(|error| format!("fromImage: {error}"))?;
+                let source = ImageSource::Registry(reference);
+                record.spec.root = Root::Image(ImageRef { source, pull: Pull::default() });
+            }
+        } else if let Some(template) = &recipe.from_template
+            && !OWN.contains(&template.as_str())
+        {
+            let found = self.templates.version(template).map_err(|error| error.to_string())?;
+            let found = found.ok_or_else(|| format!("template '{template}' not found"))?;
+            self.begin_with(&found, &mut record).map_err(|error| error.to_string())?;
+            env = found.env;
+        }
+        launch(&self.base.program, &record).await.map_err(|error| error.to_string())?;
+        Ok(Workshop { client: Client::new(self.journal.socket(&id)), id, env })
+    }
+
+    /// Ends a room in which something was built.
+    pub(crate) async fn close_workshop(&self, id: &str, client: &Client) {
+        let ended = client.end(Duration::ZERO).await.map_err(io::Error::other);
+        let gone = ended.and_then(|()| self.journal.forget(id).map_err(io::Error::other));
+        if let Err(error) = gone {
+            tracing::warn!(%error, id, "a room in which a template was built is left");
+        }
+    }
+
+    /// Where the archive of that hash is, if it is one.
+    pub(crate) fn archive(&self, hash: &str) -> Option<PathBuf> {
+        let fine = hash.len() == 64 && hash.bytes().all(|it| it.is_ascii_hexdigit());
+        fine.then(|| self.base.state.join("files").join(hash.to_ascii_lowercase()))
+    }
+
+    /// What must be in an address at which the archive of that hash may be put.
+    pub(crate) fn upload_token(&self, hash: &str) -> String {
+        crate::keys::hash(&format!("{}:{hash}", self.seal))
+    }
+
+    /// Removes checkpoints that nobody names.
+    pub(crate) fn forget_checkpoints(&self, names: &[String]) {
+        for name in names {
+            if let Err(error) = self.journal.remove_checkpoint(name) {
+                tracing::warn!(%error, "a checkpoint that nobody names stays");
+            }
+        }
+    }
+
+    /// Makes a copy of a room for each of `copies`, which say what its guests are promised.
+    pub(crate) async fn fork(
+        &self,
+        origin: &Tenant,
+        copies: &[Facts],
+        timeout: Duration,
+    ) -> Result<Vec<Arc<Tenant>>, ForkError> {
+        let listed = self.journal.find(&origin.id);
+        let listed = listed.map_err(|error| ForkError::Disk(error.into()))?;
+        let snapshot = self.journal.snapshot_for_fork(&listed).await;
+        let snapshot = snapshot.map_err(ForkError::Disk)?;
+        let system = |error| ForkError::Rooms(LaunchError::System(error));
+        let mut records = Vec::new();
+        for facts in copies {
+            let id = format!("i{}", random::word(20).map_err(system)?);
+            let mut record = listed.record.forked(id.clone(), id.clone(), &snapshot);
+            let text = serde_json::to_string(facts).map_err(|it| system(it.into()))?;
+            record.labels.insert(LABEL.to_owned(), text);
+            record.lifetime = lifetime(facts, timeout);
+            record.spec.env.insert("E2B_SANDBOX_ID".into(), id.into());
+            records.push(record);
+        }
+        let made = fork(&self.base.program, &self.journal, &records).await;
+        made.map_err(ForkError::Rooms)?;
+        for record in &records {
+            self.adopt(record).await;
+        }
+        Ok(records.iter().filter_map(|it| self.tenant(&it.id)).collect())
     }
 
     fn record(&self, id: &str, wanted: &Wanted) -> Result<Record, LaunchError> {
@@ -377,6 +547,19 @@ impl Facts {
 }
 
 impl Tenant {
+    /// Starts what every room of `version` runs.
+    async fn start(&self, version: &Version) {
+        let Some(line) = &version.start else { return };
+        let exec = Exec {
+            argv: ["/bin/bash", "-l", "-c", line].map(Into::into).into(),
+            dir: version.dir.as_ref().and_then(|it| it.parse().ok()),
+            ..Exec::default()
+        };
+        if let Err(error) = self.client.spawn(exec, None).await {
+            tracing::warn!(%error, room = self.id, "its start command was not started");
+        }
+    }
+
     /// What its maker said last about the network.
     pub(crate) fn network(&self) -> Wish {
         locked(&self.network).clone()

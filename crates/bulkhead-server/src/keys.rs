@@ -120,7 +120,7 @@ impl Keys {
     }
 }
 
-fn hash(secret: &str) -> String {
+pub(crate) fn hash(secret: &str) -> String {
     let digest = Sha256::digest(secret.as_bytes());
     digest.iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().concat()
 }

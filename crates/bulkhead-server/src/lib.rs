@@ -9,6 +9,7 @@
 //! Invariant: doors translate and nothing else. Rooms are made, held and ended by the engine; what
 //! a caller may do was decided by the policy that the server was started with.
 
+mod builds;
 mod clock;
 mod e2b;
 mod house;
@@ -17,6 +18,7 @@ mod private;
 mod random;
 mod route;
 mod secrets;
+mod templates;
 mod tls;
 mod volumes;
 mod wire;

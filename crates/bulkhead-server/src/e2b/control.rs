@@ -6,12 +6,12 @@ use std::{
 };
 
 use axum::{
-    Json, Router,
+    Router,
     body::Bytes,
     extract::{Path, RawQuery, Request, State},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
-    routing::{delete, get, post, put},
+    routing::{get, post, put},
 };
 use bulkhead_engine::{rooms::LaunchError, way_out::Reply};
 use bulkhead_spec::Mount;
@@ -31,13 +31,16 @@ use crate::{
     house::{Facts, House, Tenant, Wanted},
     keys::Scope,
     random,
+    templates::Version,
 };
 
 type Answer = Result<Response, ApiError>;
 type Shared = State<Arc<House>>;
 
 /// How long a room lives if its maker does not say.
-const TIMEOUT: u64 = 300;
+pub(super) const TIMEOUT: u64 = 300;
+/// Templates that every server has: the room that it was started with.
+pub(crate) const OWN: [&str; 3] = ["base", "code-interpreter-v1", "bulkhead"];
 /// The longest that anybody may ask for.
 const LONGEST: u64 = 24 * 3600;
 
@@ -57,15 +60,13 @@ pub(crate) fn router(house: Arc<House>) -> Router {
         .route("/sandboxes/{id}/metrics", get(metrics))
         .route("/sandboxes/{id}/logs", get(logs))
         .route("/sandboxes/{id}/network", put(network))
-        .route("/sandboxes/{id}/snapshots", post(unsupported))
-        .route("/sandboxes/{id}/fork", post(unsupported))
-        .route("/templates", get(templates))
-        .route("/templates/{id}", delete(no_template))
-        .route("/templates/aliases/{alias}", get(alias))
         .merge(super::secrets::router())
+        .merge(super::snapshots::router())
+        .merge(super::templates::router())
         .merge(super::volumes::router())
         .layer(guard)
         .merge(super::volumes::content())
+        .merge(super::templates::files())
         .route("/health", get(async || ""))
         .fallback(async || ApiError::new(404, "there is no such call here").into_response())
         .with_state(house)
@@ -103,6 +104,7 @@ async fn create_old(State(house): Shared, body: Bytes) -> Answer {
 async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     let timeout = bounded(wanted.timeout.unwrap_or(TIMEOUT))?;
     check_wanted(&wanted)?;
+    let version = version_of(house, &wanted.template_id)?;
     let network = network_of(&wanted);
     // What cannot be held is refused before anything is made.
     network.rules(house.egress())?;
@@ -130,7 +132,7 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
         auto_resume,
     };
     let made = house
-        .make(Wanted { facts, timeout, headers, mounts })
+        .make(Wanted { facts, timeout, headers, mounts, version })
         .await
         .map_err(|error| refused(&error))?;
     Ok(json_body(201, &sandbox(house, &made)))
@@ -138,15 +140,20 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
 
 /// What cannot be had here is refused, in so many words.
 fn check_wanted(wanted: &NewSandbox) -> Result<(), ApiError> {
-    let known = ["base", "code-interpreter-v1", "bulkhead"];
-    let template = wanted.template_id.as_str();
-    if !known.contains(&template) {
-        return Err(ApiError::new(404, format!("template '{template}' not found")));
-    }
     if wanted.mcp.is_some() {
         return Err(ApiError::new(400, "this server has no MCP gateway template"));
     }
     Ok(())
+}
+
+/// What a room of that template begins with; nothing for those that every server has.
+fn version_of(house: &House, template: &str) -> Result<Option<Version>, ApiError> {
+    if OWN.contains(&template) {
+        return Ok(None);
+    }
+    let found = house.templates.version(&template.to_lowercase()).map_err(internal)?;
+    let absent = || ApiError::new(404, format!("template '{template}' not found"));
+    found.map(Some).ok_or_else(absent)
 }
 
 /// The volumes that are wanted, as shares.
@@ -168,7 +175,7 @@ fn network_of(wanted: &NewSandbox) -> Wish {
     network
 }
 
-fn refused(error: &LaunchError) -> ApiError {
+pub(super) fn refused(error: &LaunchError) -> ApiError {
     match error {
         LaunchError::System(_) => internal(error),
         LaunchError::Refused(answer) => {
@@ -180,7 +187,7 @@ fn refused(error: &LaunchError) -> ApiError {
     }
 }
 
-fn internal(error: impl std::fmt::Display) -> ApiError {
+pub(super) fn internal(error: impl std::fmt::Display) -> ApiError {
     tracing::error!(%error, "a call failed");
     ApiError::new(500, error.to_string())
 }
@@ -369,33 +376,13 @@ async fn network(State(house): Shared, Path(id): Path<String>, body: Bytes) -> A
     }
 }
 
-async fn unsupported(State(house): Shared, Path(id): Path<String>) -> Answer {
-    tenant(&house, &id)?;
-    Err(ApiError::new(400, "this server makes no snapshots and no forks"))
-}
-
-async fn templates() -> Json<Value> {
-    Json(json!([]))
-}
-
-async fn no_template(Path(id): Path<String>) -> ApiError {
-    ApiError::new(404, format!("template '{id}' not found"))
-}
-
-async fn alias(Path(alias): Path<String>) -> Answer {
-    if matches!(alias.as_str(), "base" | "code-interpreter-v1") {
-        return Ok(json_body(200, &json!({ "templateID": alias, "public": true })));
-    }
-    Err(ApiError::new(404, format!("template '{alias}' not found")))
-}
-
 /// The room called `id`, which must live.
-fn tenant(house: &House, id: &str) -> Result<Arc<Tenant>, ApiError> {
+pub(super) fn tenant(house: &House, id: &str) -> Result<Arc<Tenant>, ApiError> {
     let tenant = house.tenant(id).filter(|it| house.lives(it));
     tenant.ok_or_else(|| ApiError::no_room(id))
 }
 
-fn bounded(seconds: u64) -> Result<Duration, ApiError> {
+pub(super) fn bounded(seconds: u64) -> Result<Duration, ApiError> {
     if LONGEST < seconds {
         return Err(ApiError::new(400, format!("Timeout cannot be greater than {LONGEST} s")));
     }

@@ -173,6 +173,15 @@ fn the_command_works_as_it_is() {
 }
 
 #[test]
+fn snapshots_copies_and_templates_of_the_sdk_work() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("templates.py").to_str().unwrap()]);
+    assert_eq!(said, "all well\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
 fn many_rooms_at_once_work_through_the_asynchronous_sdk() {
     let server = Server::start();
     let python = installed("python/bin/python");
