@@ -27,9 +27,9 @@ pub const MOST_TO_HOST: usize = 64 << 10;
 /// The lowest number of a channel that the guest makes.
 pub const FIRST_OF_GUEST: u32 = 1 << 31;
 /// Bytes of a channel that the guest may send before the host has taken any.
-pub const WINDOW_TO_HOST: usize = 128 << 10;
+pub const WINDOW_TO_HOST: usize = 512 << 10;
 /// Bytes of a channel that the host may send before the guest has taken any.
-pub const WINDOW_TO_GUEST: usize = 64 << 10;
+pub const WINDOW_TO_GUEST: usize = 256 << 10;
 /// The most bytes of a channel in one frame.
 pub const MOST_DATA: usize = 32 << 10;
 /// The most bytes of a datagram that is passed on; the largest that names are asked with.
