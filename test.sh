@@ -124,6 +124,8 @@ say "clients that the tests have installed"
 cargo test --locked -p bulkhead-engine --test it -- --ignored clients:: </dev/null 2>&1 | tee -a "$log" || failed=1
 say "agents, against models of our own"
 cargo test --locked -p bulkhead --test it -- --ignored agents::claude </dev/null 2>&1 | tee -a "$log" || failed=1
+say "examples in the documentation"
+cargo test --locked --doc -p bulkhead </dev/null 2>&1 | tee -a "$log" || failed=1
 # They start daemons of their own, which takes root.
 if [ "$(id -u)" -eq 0 ]; then
     say "attacks on Docker with runc and gVisor"

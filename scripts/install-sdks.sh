@@ -2,11 +2,12 @@
 # Installs E2B's SDKs, which the tests point at `bulkhead serve` as they are: Python's into
 # target/sdks/python, JavaScript's into target/sdks/javascript. And what a code interpreter shows
 # tables and figures with, for the rooms of its tests: into target/sdks/science; and Python's usual
-# HTTP clients, which the tests run in sandboxes: into target/sdks/clients.
+# HTTP clients, which the tests run in sandboxes: into target/sdks/clients. And
+# schemathesis, which asks the server everything that its description allows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-python_sdk=2.63.0 javascript_sdk=2.51.0
+python_sdk=2.63.0 javascript_sdk=2.51.0 schemathesis=4.32.5
 python_interpreter=2.11.5 javascript_interpreter=2.8.0
 science=(numpy==2.3.4 pandas==2.3.3 matplotlib==3.10.7)
 sdks=$PWD/target/sdks
@@ -45,4 +46,9 @@ if ! "$sdks/clients/bin/python" -c "import requests, httpx, aiohttp" 2>/dev/null
     /usr/bin/python3 -m venv "$sdks/clients"
     "$sdks/clients/bin/pip" install --quiet --disable-pip-version-check \
         requests==2.32.5 httpx==0.28.1 aiohttp==3.13.2
+fi
+if ! [ -x "$sdks/schemathesis/bin/st" ]; then
+    /usr/bin/python3 -m venv "$sdks/schemathesis"
+    "$sdks/schemathesis/bin/python" -m pip install --quiet --disable-pip-version-check \
+        "schemathesis==$schemathesis"
 fi

@@ -151,9 +151,20 @@ fn file_kind(error: &FileError) -> ErrorKind {
                 (io::ErrorKind::ReadOnlyFilesystem, ErrorKind::Forbidden),
                 (io::ErrorKind::StorageFull, ErrorKind::DiskFull),
                 (io::ErrorKind::QuotaExceeded, ErrorKind::DiskFull),
+                (io::ErrorKind::DirectoryNotEmpty, ErrorKind::Exists),
+                // A name or a place that the kernel does not take, whoever asks.
+                (io::ErrorKind::InvalidInput, ErrorKind::Denied),
+                (io::ErrorKind::InvalidFilename, ErrorKind::Denied),
+                (io::ErrorKind::CrossesDevices, ErrorKind::Denied),
+                (io::ErrorKind::ResourceBusy, ErrorKind::Denied),
+                (io::ErrorKind::ExecutableFileBusy, ErrorKind::Denied),
+                (io::ErrorKind::FileTooLarge, ErrorKind::Denied),
             ];
             let found = known.iter().find(|(it, _)| *it == error.kind());
-            found.map_or(ErrorKind::Internal, |(_, kind)| *kind)
+            // Links in a circle have no stable name yet.
+            let circle = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+            let unknown = if circle { ErrorKind::Denied } else { ErrorKind::Internal };
+            found.map_or(unknown, |(_, kind)| *kind)
         }
         FileError::NotAFile(_) => ErrorKind::NotAFile,
         FileError::TooMuch { .. } | FileError::TooManyWatches => ErrorKind::Denied,

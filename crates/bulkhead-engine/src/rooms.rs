@@ -23,7 +23,8 @@ mod shim;
 pub use bulkhead_backends::guest::files as tree;
 pub use checkpoint::{Checkpoint, CheckpointError, Snapshot};
 pub use client::{
-    Attached, Client, ClientError, Download, Ear, Hand, Links, Named, Reply, Upload,
+    Attached, Client, ClientError, Dial, Download, Duplex, Ear, Hand, Links, Named, Reply,
+    Upload,
 };
 pub use fork::fork;
 pub use journal::{

@@ -41,6 +41,11 @@ pub(crate) fn parse(text: &str) -> Option<SystemTime> {
     }
 }
 
+/// The seconds since 1970 of the moment that `text` names in RFC 3339.
+pub fn seconds_of(text: &str) -> Option<u64> {
+    parse(text)?.duration_since(UNIX_EPOCH).ok().map(|it| it.as_secs())
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

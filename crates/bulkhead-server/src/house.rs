@@ -24,6 +24,7 @@ use bulkhead_spec::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    api::{Api, Settings, meters::Meters},
     builds::{Builds, Recipe},
     e2b::{
         OWN, envd::Watchers, interpreter::Interpreter, network::Wish, transforms::Header,
@@ -70,8 +71,8 @@ pub struct Base {
 /// Everything that the doors lead to.
 #[derive(Debug)]
 pub struct House {
-    base: Base,
-    journal: Journal,
+    pub(crate) base: Base,
+    pub(crate) journal: Journal,
     pub(crate) keys: Keys,
     pub(crate) secrets: Secrets,
     pub(crate) volumes: Volumes,
@@ -82,6 +83,16 @@ pub struct House {
     /// The name that user ports are reached by.
     pub(crate) domain: Option<String>,
     tenants: Mutex<BTreeMap<String, Arc<Tenant>>>,
+    pub(crate) api: Api,
+    pub(crate) meters: Meters,
+    closing: AtomicBool,
+}
+
+/// Whether a room is frozen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Frozen {
+    Yes,
+    No,
 }
 
 /// A room, and what its guests were promised.
@@ -173,6 +184,7 @@ impl House {
         journal: Journal,
         keys: Keys,
         domain: Option<String>,
+        settings: Settings,
     ) -> Result<Self, JournalError> {
         let secrets = Secrets::at(&base.state.join("secrets.json"));
         let volumes = Volumes::at(&base.state.join("volumes"));
@@ -183,6 +195,7 @@ impl House {
             source,
         })?;
         let builds = Builds::default();
+        let api = Api::of(settings, &base.state);
         let house = Self {
             base,
             journal,
@@ -194,6 +207,9 @@ impl House {
             seal,
             domain,
             tenants,
+            api,
+            meters: Meters::default(),
+            closing: AtomicBool::new(false),
         };
         for listed in house.journal.living()? {
             let record = &listed.record;
@@ -378,6 +394,11 @@ impl House {
         Ok(records.iter().filter_map(|it| self.tenant(&it.id)).collect())
     }
 
+    /// Makes the room of `record`.
+    pub(crate) async fn launch(&self, record: &Record) -> Result<(), LaunchError> {
+        launch(&self.base.program, record).await
+    }
+
     fn record(&self, id: &str, wanted: &Wanted) -> Result<Record, LaunchError> {
         let Base { spec, policy, backend, runtime, .. } = self.base.clone();
         let mut record = Record::new(id.to_owned(), id.to_owned(), spec, policy);
@@ -501,6 +522,30 @@ impl House {
             tracing::warn!(%error, "the record of a room stays");
         }
         ended
+    }
+
+    /// Lets the guests of a room go that was ended by another door.
+    pub(crate) fn depart(&self, id: &str) {
+        if let Some(tenant) = self.tenant(id) {
+            self.let_go(&tenant);
+        }
+    }
+
+    /// A room was frozen, or goes on, by another door.
+    pub(crate) fn note_pause(&self, id: &str, frozen: Frozen) {
+        if let Some(tenant) = self.tenant(id) {
+            tenant.paused.store(frozen == Frozen::Yes, Ordering::Relaxed);
+        }
+    }
+
+    /// No more is to be begun here.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the server is stopping.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
     }
 
     fn let_go(&self, tenant: &Tenant) {

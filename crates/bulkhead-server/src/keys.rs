@@ -25,6 +25,17 @@ pub enum Scope {
     Admin,
 }
 
+impl Scope {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Run => "run",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 /// A key, without what opens the door.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Key {
@@ -98,6 +109,11 @@ impl Keys {
 
     /// What `secret` opens, if anything.
     pub fn scope_of(&self, secret: &str) -> Result<Option<Scope>, KeyError> {
+        Ok(self.find(secret)?.map(|it| it.scope))
+    }
+
+    /// The key that `secret` is, if it is one that opens anything.
+    pub fn find(&self, secret: &str) -> Result<Option<Key>, KeyError> {
         let given = hash(secret);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let mut found = None;
@@ -105,7 +121,7 @@ impl Keys {
         for key in self.list()? {
             let lives = key.expires.is_none_or(|it| now < it);
             if same(&key.hash, &given) && lives {
-                found = Some(key.scope);
+                found = Some(key);
             }
         }
         Ok(found)

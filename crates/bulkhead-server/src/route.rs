@@ -5,11 +5,23 @@
 
 use std::sync::Arc;
 
-use axum::{Router, body::Body, extract::Request, response::Response};
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::{IntoResponse as _, Response},
+};
 use http::HeaderMap;
 use tower_service::Service as _;
 
-use crate::{e2b, house::House};
+use crate::{
+    api::{self, guard},
+    e2b,
+    house::House,
+};
+
+/// The port that stands for the room itself.
+const ITSELF: u16 = 49_983;
 
 /// Something inside a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,19 +35,35 @@ pub(crate) struct Inside {
 pub(crate) struct Doors {
     house: Arc<House>,
     control: Router,
+    api: Router,
 }
 
 impl Doors {
     pub(crate) fn of(house: Arc<House>) -> Self {
-        Self { control: e2b::control::router(Arc::clone(&house)), house }
+        let api = api::router(&house);
+        Self { control: e2b::control::router(Arc::clone(&house)), api, house }
     }
 
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request) -> Response<Body> {
-        match inside(request.headers(), request.uri().host()) {
+        let wanted = inside(request.headers(), request.uri().host());
+        // Servers inside have pages of their own, which may ask them for more.
+        let own = [ITSELF, e2b::interpreter::PORT];
+        let foreign = matches!(&wanted, Ok(Some(it)) if !own.contains(&it.port));
+        let origin = if foreign { Ok(()) } else { guard::check_origin(&request) };
+        if let Err(problem) = guard::check(&self.house, &request).and(origin) {
+            return problem.into_response();
+        }
+        match wanted {
             Ok(Some(inside)) => e2b::envd::answer(&self.house, inside, request).await,
             Ok(None) if request.uri().path() == "/files" => {
                 e2b::envd::signed(&self.house, request).await
+            }
+            Ok(None) if ours(request.uri().path()) => {
+                match self.api.clone().call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
             }
             Ok(None) => match self.control.clone().call(request).await {
                 Ok(response) => response,
@@ -44,6 +72,12 @@ impl Doors {
             Err(message) => e2b::error::plain(400, message),
         }
     }
+}
+
+/// Whether a path is one of our own API.
+fn ours(path: &str) -> bool {
+    let own = ["/v1", "/healthz", "/readyz", "/metrics", "/openapi.json"];
+    own.contains(&path) || path.starts_with("/v1/")
 }
 
 /// What inside a room is meant, if anything.

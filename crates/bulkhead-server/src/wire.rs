@@ -17,7 +17,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use crate::{house::House, route::Doors, tls::Certificates};
+use crate::{api::guard::Arrival, house::House, route::Doors, tls::Certificates};
 
 /// How long a client may take for the head of a request.
 const HEAD: Duration = Duration::from_secs(30);
@@ -65,13 +65,13 @@ pub async fn serve(
     door: Door,
     done: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let doors = Arc::new(Doors::of(house));
+    let doors = Arc::new(Doors::of(Arc::clone(&house)));
     let mut connections = JoinSet::new();
     tokio::pin!(done);
     loop {
         tokio::select! {
             accepted = accept(&door) => match accepted {
-                Ok((socket, fresh)) => take(&doors, socket, fresh, &mut connections),
+                Ok(accepted) => take(&doors, accepted, &mut connections),
                 Err(error) => {
                     // Out of descriptors: those that are open must end first.
                     tracing::warn!(%error, "could not take a connection");
@@ -82,6 +82,7 @@ pub async fn serve(
             () = &mut done => break,
         }
     }
+    house.close();
     drop(door);
     // Whoever streams on stays connected for a moment only; rooms live on without us.
     let rest = async { while connections.join_next().await.is_some() {} };
@@ -117,23 +118,40 @@ impl Fresh {
     }
 }
 
-async fn accept(door: &Door) -> io::Result<(OwnedFd, Fresh)> {
+/// Somebody who came in.
+struct Accepted {
+    socket: OwnedFd,
+    fresh: Fresh,
+    arrival: Arrival,
+}
+
+async fn accept(door: &Door) -> io::Result<Accepted> {
     match door {
         Door::Tcp(listener, certificates) => {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             let socket = stream.as_fd().try_clone_to_owned()?;
-            Ok((socket, Fresh::Tcp(stream, certificates.clone())))
+            Ok(Accepted {
+                socket,
+                fresh: Fresh::Tcp(stream, certificates.clone()),
+                arrival: Arrival::Network,
+            })
         }
         Door::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
-            Ok((stream.as_fd().try_clone_to_owned()?, Fresh::Unix(stream)))
+            let socket = stream.as_fd().try_clone_to_owned()?;
+            let own = rustix::process::geteuid();
+            let peer = rustix::net::sockopt::socket_peercred(&socket);
+            let owner = peer.is_ok_and(|it| it.uid == own || it.uid.is_root());
+            let arrival = if owner { Arrival::Owner } else { Arrival::Neighbour };
+            Ok(Accepted { socket, fresh: Fresh::Unix(stream), arrival })
         }
     }
 }
 
 /// Serves one connection, in a task of its own.
-fn take(doors: &Arc<Doors>, socket: OwnedFd, fresh: Fresh, connections: &mut JoinSet<()>) {
+fn take(doors: &Arc<Doors>, accepted: Accepted, connections: &mut JoinSet<()>) {
+    let Accepted { socket, fresh, arrival } = accepted;
     let inner = Inner { socket: Mutex::new(Some(socket)), task: Mutex::default() };
     let wire = Wire(Arc::new(inner));
     let (doors, on) = (Arc::clone(doors), wire.clone());
@@ -148,6 +166,7 @@ fn take(doors: &Arc<Doors>, socket: OwnedFd, fresh: Fresh, connections: &mut Joi
             async move {
                 let mut request: Request = request.map(Body::new);
                 request.extensions_mut().insert(wire);
+                request.extensions_mut().insert(arrival);
                 Ok::<_, Infallible>(doors.answer(request).await)
             }
         });

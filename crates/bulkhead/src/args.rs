@@ -194,7 +194,7 @@ pub(crate) enum Verb {
     Wait(RoomsArgs),
     /// Forget every room that has ended, but those made with --persist
     Prune(PruneArgs),
-    /// Serve rooms over HTTP, to clients of E2B
+    /// Serve rooms over HTTP, by our own API and by E2B's
     Serve(Box<ServeArgs>),
     /// Make and remove keys to the server
     #[command(subcommand)]
@@ -224,6 +224,21 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
+    /// The name of a verb that runs or decides something on this machine and nowhere else, so that
+    /// naming a server makes no sense.
+    pub(crate) fn of_this_machine(&self) -> Option<&'static str> {
+        let names = [
+            ("run", matches!(self, Self::Run(_))),
+            ("plan", matches!(self, Self::Plan(_))),
+            ("image", matches!(self, Self::Image(_))),
+            ("policy", matches!(self, Self::Policy(_))),
+            ("start", matches!(self, Self::Start(_))),
+            ("checkpoint", matches!(self, Self::Checkpoint(_))),
+            ("fork", matches!(self, Self::Fork(_))),
+        ];
+        names.into_iter().find_map(|(name, it)| it.then_some(name))
+    }
+
     /// The exit code of a failure that has none of its own.
     pub(crate) fn failure_exit(&self) -> u8 {
         match self {

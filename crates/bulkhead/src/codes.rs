@@ -45,6 +45,16 @@ pub(crate) enum Code {
     Record,
     /// A room is not there, or not in a state for this.
     Room,
+    /// A request to a server could not be understood.
+    Request,
+    /// A server did not let somebody in.
+    Door,
+    /// A file of a room cannot be used so.
+    File,
+    /// A call cannot be repeated under its key.
+    Repeated,
+    /// The host has no room for this now.
+    Busy,
     /// The system refused something that it usually grants.
     System,
 }
@@ -73,6 +83,11 @@ impl Code {
         Self::ImageBuild,
         Self::Record,
         Self::Room,
+        Self::Request,
+        Self::Door,
+        Self::File,
+        Self::Repeated,
+        Self::Busy,
         Self::System,
     ];
 
@@ -100,6 +115,11 @@ impl Code {
             Self::ImageBuild => "BH-E042",
             Self::Record => "BH-E050",
             Self::Room => "BH-E060",
+            Self::Request => "BH-E070",
+            Self::Door => "BH-E071",
+            Self::File => "BH-E072",
+            Self::Repeated => "BH-E073",
+            Self::Busy => "BH-E074",
             Self::System => "BH-E090",
         }
     }
@@ -128,6 +148,11 @@ impl Code {
             Self::ImageBuild => include_str!("codes/BH-E042.md"),
             Self::Record => include_str!("codes/BH-E050.md"),
             Self::Room => include_str!("codes/BH-E060.md"),
+            Self::Request => include_str!("codes/BH-E070.md"),
+            Self::Door => include_str!("codes/BH-E071.md"),
+            Self::File => include_str!("codes/BH-E072.md"),
+            Self::Repeated => include_str!("codes/BH-E073.md"),
+            Self::Busy => include_str!("codes/BH-E074.md"),
             Self::System => include_str!("codes/BH-E090.md"),
         }
     }

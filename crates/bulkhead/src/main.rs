@@ -61,6 +61,9 @@ fn perform(
 ) -> Result<u8, (Failure, u8)> {
     let usual = verb.failure_exit();
     printer.format = verb.format();
+    if let Some(name) = verb.of_this_machine() {
+        rooms::house::refuse(name, &environment).map_err(|failure| (failure, usual))?;
+    }
     let ended = match verb {
         Verb::Run(args) => commands::run::run(&args, environment, ahead, printer),
         Verb::Plan(args) => commands::plan::run(&args, environment, printer),

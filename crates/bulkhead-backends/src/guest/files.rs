@@ -18,7 +18,7 @@ use bulkhead_guest::{
         ToGuest,
         files::{Ask, FileOrder, MOST_FILE_ORDERS, MOST_WATCHES},
     },
-    wire::encode,
+    wire::{encode, encode_data},
 };
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -80,6 +80,16 @@ impl Link {
     pub fn files(&self) -> Files {
         Files { link: self.clone() }
     }
+}
+
+/// A record as it is sent.
+pub fn record(record: &Record) -> io::Result<Vec<u8>> {
+    encode(record)
+}
+
+/// Bytes of a file as they are sent, between its record and [`Record::FileEnd`]; 32 KiB at most.
+pub fn bytes(bytes: &[u8]) -> Vec<u8> {
+    encode_data(0, bytes)
 }
 
 impl Files {

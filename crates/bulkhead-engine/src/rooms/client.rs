@@ -1,35 +1,31 @@
 //! The other end of a shim's socket.
 
+mod dial;
 mod files;
 
 use std::{
-    ffi::OsStr,
-    fs::File,
-    io,
-    os::fd::AsRawFd as _,
-    path::{Path, PathBuf},
+    ffi::OsStr, fs::File, io, os::fd::AsRawFd as _, path::Path, path::PathBuf, sync::Arc,
     time::Duration,
 };
 
-pub use self::files::{Download, Links, Named, Upload};
-use bulkhead_spec::{Ending, Exec, Terminal, Word};
-use rustix::process::Signal;
-use tokio::net::{
-    UnixStream,
-    unix::{OwnedReadHalf, OwnedWriteHalf},
+use self::dial::{Inward, Outward, Socket};
+pub use self::{
+    dial::{Dial, Duplex},
+    files::{Download, Links, Named, Upload},
 };
-
 use super::{
     frame::{CHUNK, Frame, Lane, read, say, send},
     journal::Lifetime,
     protocol::{Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION},
 };
 use crate::room::{From, Which};
+use bulkhead_spec::{Ending, Exec, Terminal, Word};
+use rustix::process::Signal;
 
 /// A room that somebody else holds.
 #[derive(Clone, Debug)]
 pub struct Client {
-    socket: PathBuf,
+    dial: Arc<dyn Dial>,
 }
 
 /// What a room did not do.
@@ -58,17 +54,15 @@ pub struct Attached {
 }
 
 /// The half of a program's connection on which it is heard.
-#[derive(Debug)]
 pub struct Ear {
     /// How the room calls the program.
     pub program: u32,
-    from: OwnedReadHalf,
+    from: Inward,
 }
 
 /// What a client does to a program.
-#[derive(Debug)]
 pub struct Hand {
-    to: OwnedWriteHalf,
+    to: Outward,
 }
 
 /// What comes back from a program.
@@ -89,7 +83,17 @@ type Answered<T> = Result<T, ClientError>;
 impl Client {
     /// A client of the shim that listens at `socket`.
     pub fn new(socket: PathBuf) -> Self {
-        Self { socket }
+        Self::over(Socket(socket))
+    }
+
+    /// A client of the shim that `dial` leads to.
+    pub fn over(dial: impl Dial + 'static) -> Self {
+        Self { dial: Arc::new(dial) }
+    }
+
+    /// A connection, for whoever passes on what is said and understands none of it.
+    pub async fn connect(&self) -> Answered<Duplex> {
+        self.dial.dial().await.map_err(ClientError::Gone)
     }
 
     /// Starts a program and stays with it.
@@ -118,14 +122,23 @@ impl Client {
     /// Joins a program that runs.
     pub async fn attach(&self, program: u32, from: From) -> Answered<Attached> {
         let from_start = from == From::Start;
-        let (from, to) =
-            self.ask(Request::Attach { program, from_start, follow: true }).await?;
+        let request = Request::Attach { program, from_start, follow: true, look: false };
+        let (from, to) = self.ask(request).await?;
+        Ok(Attached::new(program, from, to))
+    }
+
+    /// Hears what a program says without holding it up: what came faster than it was heard is
+    /// told as lost.
+    pub async fn overhear(&self, program: u32, from: From) -> Answered<Attached> {
+        let from_start = from == From::Start;
+        let request = Request::Attach { program, from_start, follow: true, look: true };
+        let (from, to) = self.ask(request).await?;
         Ok(Attached::new(program, from, to))
     }
 
     /// What is there of what a program said.
     pub async fn output(&self, program: u32) -> Answered<Attached> {
-        let request = Request::Attach { program, from_start: true, follow: false };
+        let request = Request::Attach { program, from_start: true, follow: false, look: true };
         let (from, to) = self.ask(request).await?;
         Ok(Attached::new(program, from, to))
     }
@@ -230,9 +243,8 @@ impl Client {
         answer(&mut from).await
     }
 
-    async fn ask(&self, request: Request) -> Answered<(OwnedReadHalf, OwnedWriteHalf)> {
-        let stream = connect(&self.socket).await.map_err(ClientError::Gone)?;
-        let (from, mut to) = stream.into_split();
+    async fn ask(&self, request: Request) -> Answered<(Inward, Outward)> {
+        let Duplex { from, mut to } = self.dial.dial().await.map_err(ClientError::Gone)?;
         let opening = Opening { version: VERSION, request };
         say(&mut to, &opening).await.map_err(ClientError::Gone)?;
         Ok((from, to))
@@ -240,7 +252,7 @@ impl Client {
 }
 
 impl Attached {
-    fn new(program: u32, from: OwnedReadHalf, to: OwnedWriteHalf) -> Self {
+    fn new(program: u32, from: Inward, to: Outward) -> Self {
         Self { ear: Ear { program, from }, hand: Hand { to }, pid: None }
     }
 }
@@ -292,7 +304,7 @@ impl Hand {
     }
 }
 
-async fn answer(from: &mut OwnedReadHalf) -> Answered<Answer> {
+async fn answer(from: &mut Inward) -> Answered<Answer> {
     let frame = read(from).await.map_err(ClientError::Gone)?;
     let Some(frame) = frame else {
         return Err(ClientError::Gone(io::ErrorKind::UnexpectedEof.into()));
@@ -305,12 +317,16 @@ fn confused(answer: &Answer) -> ClientError {
     ClientError::Confused(format!("{answer:?}"))
 }
 
-async fn connect(socket: &Path) -> io::Result<UnixStream> {
-    let (Some(dir), Some(name)) = (socket.parent(), socket.file_name()) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let dir = File::open(dir)?;
-    UnixStream::connect(through(&dir, name)).await
+impl std::fmt::Debug for Ear {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Ear of program {}", self.program)
+    }
+}
+
+impl std::fmt::Debug for Hand {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Hand")
+    }
 }
 
 /// A name in an open directory, as a path that is short enough for the address of a socket.

@@ -306,6 +306,14 @@ impl Journal {
         Ok(rooms)
     }
 
+    /// The room of exactly this id, whatever else there is. An id that could be a path is nobody's.
+    pub fn room(&self, id: &str) -> Result<Option<Listed>, JournalError> {
+        if check_name(id).is_err() {
+            return Ok(None);
+        }
+        Ok(look(&self.state.join(id)).ok().flatten())
+    }
+
     /// Those that can be talked to.
     pub fn living(&self) -> Result<Vec<Listed>, JournalError> {
         let alive = |it: &Listed| it.life == Life::Alive;

@@ -44,6 +44,9 @@ pub(super) enum Request {
         from_start: bool,
         /// Until the end, or only what is there.
         follow: bool,
+        /// Whether the program goes on though nobody keeps up with it.
+        #[serde(default)]
+        look: bool,
     },
     /// Which programs there are.
     Programs,

@@ -32,6 +32,9 @@ pub(crate) struct DoorArgs {
     /// Let other machines come in: --listen may be an address that is not a loopback one
     #[arg(long, requires = "listen")]
     pub(crate) allow_remote: bool,
+    /// Answer under NAME too; without it only names and addresses of loopback are answered to
+    #[arg(long, value_name = "NAME")]
+    pub(crate) host_name: Vec<String>,
     /// The domain by which the server and ports of rooms are reached, also over TLS: PORT-ROOM.DOMAIN
     #[arg(long, value_name = "DOMAIN[:PORT]", requires = "listen")]
     pub(crate) domain: Option<String>,

@@ -38,7 +38,7 @@ pub(crate) fn run(
 }
 
 /// What every sandbox requires of which nobody asked anything.
-fn plainest() -> Guarantees {
+pub(crate) fn plainest() -> Guarantees {
     let plainest = bulkhead_policy::resolve(Spec::default(), &Policy::default());
     plainest.map_or_else(|_| Guarantees::all(), |plan| plan.require().clone())
 }

@@ -7,6 +7,7 @@ pub(crate) mod create;
 pub(crate) mod end;
 pub(crate) mod exec;
 pub(crate) mod fork;
+pub(crate) mod house;
 mod join;
 pub(crate) mod keep;
 pub(crate) mod list;

@@ -1,18 +1,28 @@
-//! `bulkhead serve`: rooms over HTTP, for clients of E2B.
+//! `bulkhead serve`: rooms over HTTP, for programs of any language and for clients of E2B.
 
 use std::{io, net::SocketAddr, path::Path, sync::Arc};
 
+use bulkhead_backends::State;
 use bulkhead_engine::rooms::Journal;
-use bulkhead_server::{Base, Certificates, Door, House, serve};
+use bulkhead_server::{
+    Base, Certificates, Door, House, Keys, Settings, serve,
+    words::{BackendReport, GuaranteeReport},
+};
+use bulkhead_spec::Guarantees;
 use tokio::{
     net::{TcpListener, UnixListener},
     signal::unix::{SignalKind, signal},
+    sync::watch,
 };
 
 use crate::{
     args::serve::{DoorArgs, ServeArgs},
     codes::Code,
-    commands::{key, rooms},
+    commands::{
+        doctor::plainest,
+        examined::{Examined, examine},
+        key, rooms,
+    },
     config::{ConfigError, Environment},
     failure::Failure,
     printer::{Printer, Talk},
@@ -30,7 +40,7 @@ pub(crate) fn run(
 ) -> Result<u8, Failure> {
     printer.talk = Talk::from(&args.ask.talk);
     let keys = key::keys(&environment)?;
-    check_remote(&args.door)?;
+    check_remote(&args.door, &keys, printer)?;
     let wish = Wish::of(&args.ask, Caller::default(), environment)?;
     wish.warnings.iter().for_each(|it| printer.warning(it));
     let (Some(state), Some(runtime)) = (&wish.paths.state, &wish.paths.runtime) else {
@@ -50,7 +60,11 @@ pub(crate) fn run(
         .build()
         .map_err(|error| Failure::new(Code::System, "could not start").because(error))?;
     threads.block_on(async {
-        let opened = House::open(base, journal, keys, args.door.domain.clone()).await;
+        let (backends, known) = watch::channel(None);
+        look(&wish, backends);
+        let settings = settings(&args.door, &wish, known)?;
+        let domain = args.door.domain.clone();
+        let opened = House::open(base, journal, keys, domain, settings).await;
         let house = opened.map_err(|error| Failure::from_error(Code::Record, &error))?;
         let (door, at) =
             open(args.door.listen, certificates, &socket).await.map_err(|error| {
@@ -110,10 +124,77 @@ fn certificates(
     Ok(Some(own))
 }
 
-/// A door to the world is opened only by somebody who says so.
-fn check_remote(args: &DoorArgs) -> Result<(), Failure> {
+/// What the server's own API needs beside rooms.
+fn settings(
+    args: &DoorArgs,
+    wish: &Wish,
+    backends: watch::Receiver<Option<Vec<BackendReport>>>,
+) -> Result<Settings, Failure> {
+    let events = wish.paths.events().ok_or(ConfigError::Homeless)?;
+    let own = args.listen.map(|it| it.ip()).filter(|it| !it.is_unspecified());
+    let own = own.map(|it| it.to_string());
+    Ok(Settings {
+        events,
+        names: args.host_name.iter().cloned().chain(own).collect(),
+        everywhere: args.listen.is_some_and(|it| it.ip().is_unspecified()),
+        backends,
+    })
+}
+
+/// Looks at every backend while the server already answers: a daemon may take its time.
+fn look(wish: &Wish, told: watch::Sender<Option<Vec<BackendReport>>>) {
+    let (paths, environment) = (wish.paths.clone(), wish.environment.clone());
+    tokio::spawn(async move {
+        let required = plainest();
+        let found = examine(&paths, &environment).await.unwrap_or_default();
+        let reports = found.iter().map(|it| report(it, &required)).collect();
+        told.send_replace(Some(reports));
+    });
+}
+
+fn report(found: &Examined, required: &Guarantees) -> BackendReport {
+    let findings = found.findings.as_ref().map_or(&[][..], Vec::as_slice);
+    let guarantees = findings.iter().map(|finding| {
+        let name = finding.guarantee.to_string();
+        match &finding.state {
+            State::Upheld { by } => {
+                GuaranteeReport { name, upheld: true, because: by.clone(), hint: None }
+            }
+            State::Missing { why, hint } => GuaranteeReport {
+                name,
+                upheld: false,
+                because: why.clone(),
+                hint: hint.clone(),
+            },
+        }
+    });
+    BackendReport {
+        name: found.name.to_owned(),
+        usable: found.is_usable(required),
+        unavailable: found.findings.as_ref().err().map(|it| it.what.clone()),
+        guarantees: guarantees.collect(),
+    }
+}
+
+/// A door to the world is opened only by somebody who says so, and only if there is a key to it.
+fn check_remote(args: &DoorArgs, keys: &Keys, printer: &Printer) -> Result<(), Failure> {
     let Some(address) = args.listen else { return Ok(()) };
-    if address.ip().is_loopback() || args.allow_remote {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    if args.allow_remote {
+        if !keys.list().is_ok_and(|it| !it.is_empty()) {
+            let what = format!("`{address}` can be reached from other machines");
+            return Err(Failure::new(Code::Argument, what)
+                .because("there is no key yet")
+                .hint("make one first: bulkhead key create NAME"));
+        }
+        if args.domain.is_none() {
+            printer.warning(
+                "other machines can come in, and nothing on the way is encrypted: name a --domain \
+                 for TLS, or listen on 127.0.0.1",
+            );
+        }
         return Ok(());
     }
     let what = format!("`{address}` can be reached from other machines");

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod agents;
 #[cfg(test)]
+mod api;
+#[cfg(test)]
 mod bad_input;
 #[cfg(test)]
 mod config;

@@ -3,32 +3,30 @@
 use std::io;
 
 use bulkhead_backends::guest::files::{Depth, Facts, Onto, Put};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream},
-    net::unix::{OwnedReadHalf, OwnedWriteHalf},
-};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
-use super::{Answered, Client, ClientError, answer, confused};
+use super::{
+    Answered, Client, ClientError, answer, confused,
+    dial::{Inward, Outward},
+};
 use crate::rooms::{
     frame::{CHUNK, Frame, Lane, read, send},
     protocol::{Answer, FileRequest, Request},
 };
 
 /// Bytes on their way out of a room.
-#[derive(Debug)]
 pub struct Download {
     /// About what they are.
     pub facts: Facts,
-    from: OwnedReadHalf,
+    from: Inward,
     /// While this is open, the shim knows that somebody listens.
-    _to: OwnedWriteHalf,
+    _to: Outward,
 }
 
 /// Bytes on their way into a room. Dropped without [`Upload::finish`], they do not count.
-#[derive(Debug)]
 pub struct Upload {
-    from: OwnedReadHalf,
-    to: OwnedWriteHalf,
+    from: Inward,
+    to: Outward,
 }
 
 /// Something in a directory of a room.
@@ -226,6 +224,18 @@ impl Upload {
         send(&mut self.to, Lane::In, &[]).await.unwrap_or_default();
         let answer = answer(&mut self.from).await?;
         if matches!(answer, Answer::Done) { Ok(()) } else { Err(confused(&answer)) }
+    }
+}
+
+impl std::fmt::Debug for Download {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Download of {:?}", self.facts)
+    }
+}
+
+impl std::fmt::Debug for Upload {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Upload")
     }
 }
 

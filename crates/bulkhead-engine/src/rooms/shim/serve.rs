@@ -98,11 +98,11 @@ impl Client {
                 self.answer(Answer::Started { program: id, pid }).await?;
                 if stay { self.accompany(&program, tail).await } else { Ok(()) }
             }
-            Request::Attach { program, from_start, follow } => {
+            Request::Attach { program, from_start, follow, look } => {
                 let program = self.program(program)?;
                 let from = if from_start { From::Start } else { From::Now };
                 if follow {
-                    let tail = program.attach(from);
+                    let tail = if look { program.look(from) } else { program.attach(from) };
                     self.accompany(&program, tail).await
                 } else {
                     self.recite(&program).await

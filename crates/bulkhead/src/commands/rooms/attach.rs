@@ -6,7 +6,7 @@ use bulkhead_engine::{
 };
 use bulkhead_spec::{Stdin, escape};
 
-use super::{exec::tell, join::join, journal, living, of_client};
+use super::{exec::tell, house::House, join::join, of_client};
 use crate::{
     args::{
         rooms::{AttachArgs, LogsArgs},
@@ -26,8 +26,8 @@ pub(crate) fn attach(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    let (_, client) = living(&journal, &args.room)?;
+    let house = House::open(environment, printer)?;
+    let (_, client) = house.living(&args.room)?;
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
         let program = choose(&client, args.program.as_deref()).await?;
@@ -53,8 +53,8 @@ pub(crate) fn logs(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    let (_, client) = living(&journal, &args.room)?;
+    let house = House::open(environment, printer)?;
+    let (_, client) = house.living(&args.room)?;
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
         let program = choose(&client, args.program.as_deref()).await?;

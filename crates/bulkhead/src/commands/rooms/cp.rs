@@ -15,7 +15,7 @@ use bulkhead_engine::rooms::{
 use bulkhead_spec::{Bytes, escape_bytes};
 
 use self::place::{Inside, Place};
-use super::{journal, living, of_client};
+use super::{house::House, of_client};
 use crate::{
     args::rooms::CpArgs, codes::Code, config::Environment, engine, failure::Failure,
     printer::Printer,
@@ -38,8 +38,8 @@ pub(crate) fn run(
             return Err(neither("neither is in a room").hint("write ROOM:PATH for one of them"));
         }
     };
-    let journal = journal(environment, printer)?;
-    let (_, client) = living(&journal, &room)?;
+    let house = House::open(environment, printer)?;
+    let (_, client) = house.living(&room)?;
     let runtime = engine::runtime()?;
     let copied = runtime.block_on(async {
         match (&from, &to) {

@@ -5,7 +5,9 @@ use std::path::Path;
 use bulkhead_engine::rooms::{Client, Keeping, LaunchError, Lifetime, Record, Then, launch};
 use serde_json::json;
 
-use super::{journal, of_client};
+mod remote;
+
+use super::{house, journal, of_client};
 use crate::{
     args::rooms::{CreateArgs, LifeArgs, OnTimeout},
     codes::Code,
@@ -24,6 +26,9 @@ pub(crate) fn run(
     printer: &mut Printer,
 ) -> Result<u8, Failure> {
     printer.talk = Talk::from(&args.ask.talk);
+    if let Some(remote) = house::named(&environment)? {
+        return remote::run(args, &remote, &environment, printer);
+    }
     let journal = journal(&environment, printer)?;
     let mut wish = Wish::of(&args.ask, Caller::default(), environment)?;
     let mut record = recorded(&wish, args.ask.name.clone(), printer)?;

@@ -5,7 +5,12 @@ use std::time::Duration;
 use bulkhead_engine::rooms::{Client, ClientError, Journal, Keeping, Life, Listed};
 use bulkhead_spec::escape;
 
-use super::{checkpoint::of_checkpoint, create::make, journal, living, of_client, of_journal};
+use super::{
+    checkpoint::of_checkpoint,
+    create::make,
+    house::{self, House, Seen},
+    journal, of_client, of_journal,
+};
 use crate::{
     args::rooms::{PruneArgs, RmArgs, RoomsArgs, StopArgs},
     codes::Code,
@@ -81,6 +86,9 @@ pub(crate) fn kill(
 
 /// Removes what only rooms needed that have ended.
 fn tidy(environment: &Environment, printer: &Printer) -> Result<u8, Failure> {
+    if house::named(environment)?.is_some() {
+        return Ok(0);
+    }
     let swept = journal(environment, printer)?.sweep_layers();
     swept.map(|_| 0).map_err(|error| of_checkpoint(&error))
 }
@@ -92,12 +100,12 @@ fn each(
     printer: &Printer,
     what: &impl AsyncFn(&Client) -> Result<(), ClientError>,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
+    let house = House::open(environment, printer)?;
     let runtime = engine::runtime()?;
     for room in rooms {
-        let (listed, client) = living(&journal, room)?;
+        let (seen, client) = house.living(room)?;
         runtime.block_on(what(&client)).map_err(|error| of_client(&error))?;
-        printer.payload(&format!("{}\n", listed.record.name))?;
+        printer.payload(&format!("{}\n", seen.name))?;
     }
     Ok(0)
 }
@@ -108,22 +116,22 @@ pub(crate) fn rm(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
+    let house = House::open(environment, printer)?;
     for room in &args.rooms {
-        let listed = journal.find(room).map_err(|error| of_journal(&error))?;
-        let name = escape(&listed.record.name);
-        if listed.life == Life::Alive {
+        let seen = house.find(room)?;
+        let name = escape(&seen.name);
+        if seen.lives() {
             if !args.force {
                 return Err(Failure::new(Code::Room, format!("the room `{name}` lives"))
                     .hint(format!("end it first: bulkhead stop {name}"))
                     .hint(format!("or both at once: bulkhead rm --force {name}")));
             }
-            let client = Client::new(journal.socket(&listed.record.id));
+            let client = house.client(&seen.id);
             let ended = engine::runtime()?.block_on(client.end(Duration::ZERO));
             ended.map_err(|error| of_client(&error))?;
-            settle(&journal, &listed);
+            house.settle(&seen.id);
         }
-        journal.forget(&listed.record.id).map_err(|error| of_journal(&error))?;
+        house.forget(&seen.id)?;
         printer.payload(&format!("{name}\n"))?;
     }
     tidy(environment, printer)
@@ -147,14 +155,13 @@ pub(crate) fn wait(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
+    let house = House::open(environment, printer)?;
     for room in &args.rooms {
-        let listed = journal.find(room).map_err(|error| of_journal(&error))?;
-        let id = listed.record.id;
-        while journal.find(&id).is_ok_and(|it| it.life == Life::Alive) {
+        let seen = house.find(room)?;
+        while house.find(&seen.id).is_ok_and(|it| it.lives()) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        printer.payload(&format!("{}\n", listed.record.name))?;
+        printer.payload(&format!("{}\n", seen.name))?;
     }
     Ok(0)
 }
@@ -165,14 +172,13 @@ pub(crate) fn prune(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    let rooms = journal.list().map_err(|error| of_journal(&error))?;
-    let over = |it: &Listed| it.life != Life::Alive && it.record.keeping == Keeping::Memory;
-    for room in rooms.into_iter().filter(over) {
+    let house = House::open(environment, printer)?;
+    let over = |it: &Seen| !it.lives() && it.keeping == Keeping::Memory;
+    for seen in house.list()?.into_iter().filter(over) {
         if !args.dry_run {
-            journal.forget(&room.record.id).map_err(|error| of_journal(&error))?;
+            house.forget(&seen.id)?;
         }
-        printer.payload(&format!("{}\n", room.record.name))?;
+        printer.payload(&format!("{}\n", seen.name))?;
     }
     if args.dry_run { Ok(0) } else { tidy(environment, printer) }
 }

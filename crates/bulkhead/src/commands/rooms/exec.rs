@@ -5,8 +5,9 @@ use std::path::Path;
 use bulkhead_spec::{Exec, GuestPath, Stdin, escape_bytes};
 
 use super::{
+    house::House,
     join::{Joined, join},
-    journal, living, of_client,
+    of_client,
 };
 use crate::{
     args::rooms::ExecArgs,
@@ -25,8 +26,8 @@ pub(crate) fn run(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    let (_, client) = living(&journal, &args.room)?;
+    let house = House::open(environment, printer)?;
+    let (_, client) = house.living(&args.room)?;
     let caller = if args.detach { Caller::default() } else { console::look(&args.console)? };
     let exec = understood(args, caller, environment)?;
     let runtime = engine::runtime()?;

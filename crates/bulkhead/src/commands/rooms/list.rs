@@ -2,10 +2,9 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bulkhead_engine::rooms::{Client, Journal, Life, Listed};
 use serde_json::{Value, json};
 
-use super::{journal, of_journal, reason};
+use super::house::{House, Lives, Seen};
 use crate::{
     args::rooms::LsArgs,
     config::Environment,
@@ -20,15 +19,13 @@ pub(crate) fn run(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    let rooms = journal.list().map_err(|error| of_journal(&error))?;
-    let wanted = |it: &Listed| {
-        (args.all || it.life == Life::Alive) && args.labels.iter().all(|label| has(it, label))
-    };
-    let rooms: Vec<Listed> = rooms.into_iter().filter(wanted).collect();
+    let house = House::open(environment, printer)?;
+    let wanted =
+        |it: &Seen| (args.all || it.lives()) && args.labels.iter().all(|label| has(it, label));
+    let rooms: Vec<Seen> = house.list()?.into_iter().filter(wanted).collect();
     if args.form.quiet {
         for room in &rooms {
-            printer.payload(&format!("{}\n", room.record.name))?;
+            printer.payload(&format!("{}\n", room.name))?;
         }
         return Ok(0);
     }
@@ -36,7 +33,7 @@ pub(crate) fn run(
     let states: Vec<String> = runtime.block_on(async {
         let mut states = Vec::new();
         for room in &rooms {
-            states.push(state(&journal, room).await);
+            states.push(state(&house, room).await);
         }
         states
     });
@@ -53,18 +50,18 @@ pub(crate) fn run(
 }
 
 /// Whether a room has the label `KEY` or `KEY=VALUE`; `label=KEY…` is Docker's spelling.
-fn has(room: &Listed, label: &str) -> bool {
+fn has(room: &Seen, label: &str) -> bool {
     let label = label.strip_prefix("label=").unwrap_or(label);
     match label.split_once('=') {
-        Some((key, value)) => room.record.labels.get(key).is_some_and(|it| it == value),
-        None => room.record.labels.contains_key(label),
+        Some((key, value)) => room.labels.get(key).is_some_and(|it| it == value),
+        None => room.labels.contains_key(label),
     }
 }
 
-async fn state(journal: &Journal, room: &Listed) -> String {
+async fn state(house: &House, room: &Seen) -> String {
     match &room.life {
-        Life::Ended(end) => format!("ended: {}", reason(&end.why)),
-        Life::Alive => match Client::new(journal.socket(&room.record.id)).inspect().await {
+        Lives::No { why, .. } => format!("ended: {why}"),
+        Lives::Yes => match house.client(&room.id).inspect().await {
             Ok(info) if info.paused => "paused".to_owned(),
             Ok(_) => "running".to_owned(),
             Err(_) => "starting or ending".to_owned(),
@@ -72,26 +69,24 @@ async fn state(journal: &Journal, room: &Listed) -> String {
     }
 }
 
-fn in_json(room: &Listed, state: &str) -> Value {
-    let record = &room.record;
+fn in_json(room: &Seen, state: &str) -> Value {
     json!({
-        "id": record.id,
-        "name": record.name,
-        "labels": record.labels,
-        "made": record.made,
-        "backend": record.backend,
-        "alive": room.life == Life::Alive,
+        "id": room.id,
+        "name": room.name,
+        "labels": room.labels,
+        "made": room.made,
+        "backend": room.backend,
+        "alive": room.lives(),
         "state": state,
-        "workspace": record.spec.workspace.as_ref().map(|it| &it.dir),
+        "workspace": room.workspace,
     })
 }
 
-fn table(rooms: &[Listed], states: &[String]) -> String {
+fn table(rooms: &[Seen], states: &[String]) -> String {
     let mut rows = vec![["NAME", "AGE", "STATE", "WORKSPACE"].map(str::to_owned)];
     rows.extend(rooms.iter().zip(states).map(|(room, state)| {
-        let workspace = room.record.spec.workspace.as_ref();
-        let workspace = workspace.map_or_else(String::new, |it| it.dir.to_string());
-        [room.record.name.clone(), age(room.record.made), state.clone(), workspace]
+        let workspace = room.workspace.clone().unwrap_or_default();
+        [room.name.clone(), age(room.made), state.clone(), workspace]
     }));
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0)

@@ -9,7 +9,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{journal, living};
+use super::house::House;
 use crate::{
     args::rooms::{PortArgs, PortPair},
     codes::Code,
@@ -25,8 +25,8 @@ pub(crate) fn run(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    let (listed, client) = living(&journal, &args.room)?;
+    let house = House::open(environment, printer)?;
+    let (seen, client) = house.living(&args.room)?;
     let PortPair { inside, outside } = args.port;
     let runtime = engine::runtime()?;
     let ended = runtime.block_on(async {
@@ -45,7 +45,7 @@ pub(crate) fn run(
             _ = interrupted.recv() => return Ok(0),
             _ = terminated.recv() => return Ok(0),
         }
-        Err(Failure::new(Code::Room, format!("the room `{}` has ended", listed.record.name)))
+        Err(Failure::new(Code::Room, format!("the room `{}` has ended", seen.name)))
     });
     runtime.shutdown_background();
     ended

@@ -1,10 +1,13 @@
 //! `bulkhead inspect`, `stats`: what a room is and what it uses.
 
-use bulkhead_engine::rooms::{Client, Life, Stats};
+use bulkhead_engine::rooms::Stats;
 use bulkhead_spec::Bytes;
 use serde_json::{Value, json};
 
-use super::{journal, living, of_client, of_journal, reason};
+use super::{
+    house::{House, Lives, Seen},
+    of_client,
+};
 use crate::{
     args::rooms::{OneArgs, StatsArgs},
     config::Environment,
@@ -19,20 +22,20 @@ pub(crate) fn inspect(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    let listed = journal.find(&args.room).map_err(|error| of_journal(&error))?;
-    let shown = match &listed.life {
-        Life::Ended(end) => json!({
-            "id": listed.record.id,
-            "name": listed.record.name,
-            "labels": listed.record.labels,
-            "made": listed.record.made,
+    let house = House::open(environment, printer)?;
+    let seen = house.find(&args.room)?;
+    let shown = match &seen.life {
+        Lives::No { at, why } => json!({
+            "id": seen.id,
+            "name": seen.name,
+            "labels": seen.labels,
+            "made": seen.made,
             "alive": false,
-            "ended": end.at,
-            "why": reason(&end.why),
+            "ended": at,
+            "why": why,
         }),
-        Life::Alive => {
-            let client = Client::new(journal.socket(&listed.record.id));
+        Lives::Yes => {
+            let client = house.client(&seen.id);
             let seen = engine::runtime()?
                 .block_on(async { Ok((client.inspect().await?, client.programs().await?)) });
             let (room, programs) = seen.map_err(|error| of_client(&error))?;
@@ -49,17 +52,16 @@ pub(crate) fn stats(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
+    let house = House::open(environment, printer)?;
     let mut rooms = Vec::new();
     if args.rooms.is_empty() {
-        for listed in journal.living().map_err(|error| of_journal(&error))? {
-            let client = Client::new(journal.socket(&listed.record.id));
-            rooms.push((listed.record.name, client));
+        for seen in house.list()?.into_iter().filter(Seen::lives) {
+            rooms.push((seen.name, house.client(&seen.id)));
         }
     }
     for room in &args.rooms {
-        let (listed, client) = living(&journal, room)?;
-        rooms.push((listed.record.name, client));
+        let (seen, client) = house.living(room)?;
+        rooms.push((seen.name, client));
     }
     let mut seen = Vec::new();
     let runtime = engine::runtime()?;
