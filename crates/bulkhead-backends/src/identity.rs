@@ -1,6 +1,6 @@
 //! Who the sandbox is, inside and outside.
 
-use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::Path};
+use std::{collections::BTreeMap, io, os::fd::OwnedFd, path::Path, sync::OnceLock};
 
 use bulkhead_linux::identity::{Claim, Opener, Translation};
 use rustix::process::{getgid, getpid, getuid};
@@ -28,8 +28,12 @@ pub(crate) enum Identity {
 /// Whether we are the root of the host, and not of a user namespace that somebody put us into: only
 /// that one may give files and processes to other users.
 pub(crate) fn is_host_root() -> bool {
-    getuid().is_root()
-        && std::fs::read("/proc/self/uid_map").is_ok_and(|map| maps_everybody(&map))
+    // Asked by many, and the same for the whole life of a process.
+    static ROOT: OnceLock<bool> = OnceLock::new();
+    *ROOT.get_or_init(|| {
+        getuid().is_root()
+            && std::fs::read("/proc/self/uid_map").is_ok_and(|map| maps_everybody(&map))
+    })
 }
 
 fn maps_everybody(map: &[u8]) -> bool {

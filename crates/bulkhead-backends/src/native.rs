@@ -22,7 +22,7 @@ mod survey;
 
 use std::{
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use bulkhead_image::Images;
@@ -41,7 +41,10 @@ pub struct Native {
     /// Where user ids are claimed.
     runtime: PathBuf,
     cgroups: Cgroups,
-    host: Host,
+    /// Looked at when somebody asks, which is after a sandbox was begun.
+    host: OnceLock<Host>,
+    /// Why the service manager gave us no cgroup.
+    refused: Option<String>,
     /// The next sandbox, if it was begun.
     ahead: Mutex<Option<Embryo>>,
     /// Where roots come from that are images.
@@ -75,9 +78,9 @@ impl Native {
         } else {
             probed
         };
-        let host = Host::probe(refused);
         let Places { state, runtime, bus: _ } = places;
-        Self { state, runtime, cgroups, host, ahead: Mutex::new(None), images: None }
+        let (host, ahead) = (OnceLock::new(), Mutex::new(None));
+        Self { state, runtime, cgroups, host, refused, ahead, images: None }
     }
 
     /// Begins a sandbox before anybody has decided about its plan, for a caller who will most likely
@@ -105,7 +108,8 @@ impl Backend for Native {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        findings::findings(&self.host, &self.cgroups)
+        let host = self.host.get_or_init(|| Host::probe(self.refused.clone()));
+        findings::findings(host, &self.cgroups)
     }
 
     fn keeps(&self) -> Option<Finding> {

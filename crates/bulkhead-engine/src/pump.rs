@@ -150,9 +150,10 @@ async fn carry(
     kept: Arc<Mutex<Kept>>,
     meter: Arc<Meter>,
 ) -> Reader {
-    let mut chunk = vec![0; CHUNK];
+    // Not filled with zeros first: those who say little pay for little.
+    let mut chunk = Vec::with_capacity(CHUNK);
     // A terminal whose other side is gone reads as an error; so does a pipe never.
-    while let Ok(count @ 1..) = from.read(&mut chunk).await {
+    while let Ok(count @ 1..) = from.read_buf(&mut chunk).await {
         let room = meter.add(count);
         let bytes = chunk.get(..room).unwrap_or_default();
         kept.lock().unwrap_or_else(PoisonError::into_inner).add(bytes);
@@ -165,6 +166,7 @@ async fn carry(
         if room < count {
             break;
         }
+        chunk.clear();
     }
     from
 }

@@ -2,10 +2,10 @@
 //! output, for sandboxes into which no descriptor can be handed. With `--copy` it is not a guest: it
 //! copies the disk of a sandbox, as it is ordered to on its input.
 
-use std::{io, process::ExitCode};
+use std::io;
 
 use bulkhead_guest::{Control, layer};
-use bulkhead_linux::inherited;
+use bulkhead_linux::{inherited, reap::end};
 use rustix::fs::{Mode, OFlags};
 
 /// The C library's own allocator asks the kernel for memory page by page, which costs more than
@@ -13,18 +13,18 @@ use rustix::fs::{Mode, OFlags};
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
-fn main() -> ExitCode {
+fn main() -> ! {
     let role = std::env::args_os().nth(1).unwrap_or_default();
     if role == "--copy" {
         let copied = inherited::copy(0).and_then(|orders| layer::copy(&orders));
-        return copied.map_or(ExitCode::from(125), |()| ExitCode::SUCCESS);
+        end(copied.map_or(125, |()| 0));
     }
     let stdio = role == "--stdio";
     let control = if stdio { stdio_pair() } else { inherited::take(3).map(Control::socket) };
     // A failure is known to the host: it was told, or it is gone.
     match control.and_then(bulkhead_guest::serve) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::from(125),
+        Ok(()) => end(0),
+        Err(_) => end(125),
     }
 }
 

@@ -18,7 +18,9 @@ use serde::{Serialize, de::DeserializeOwned};
 const MOST_DESCRIPTORS: usize = 3;
 /// In the length of a frame: it holds bytes of a channel, after the channel's number.
 const DATA: u32 = 1 << 31;
-/// As much as is read at once.
+/// As much as is read at once: little at first, for most streams carry a handful of messages and
+/// every page that is touched costs a start a microsecond or two.
+const FIRST_CHUNK: usize = 2 << 10;
 const CHUNK: usize = 32 << 10;
 /// What comes before the bytes in a frame of a channel's.
 pub const DATA_HEADER: usize = 8;
@@ -102,6 +104,8 @@ pub struct Inbox {
     taken: usize,
     descriptors: VecDeque<OwnedFd>,
     most: usize,
+    /// How much is read at once.
+    chunk: usize,
 }
 
 /// Whether more can arrive.
@@ -116,7 +120,8 @@ pub enum Arrived {
 impl Inbox {
     /// An empty inbox for frames of at most `most` bytes.
     pub fn new(most: usize) -> Self {
-        Self { bytes: Vec::new(), taken: 0, descriptors: VecDeque::new(), most }
+        let (bytes, descriptors) = (Vec::new(), VecDeque::new());
+        Self { bytes, taken: 0, descriptors, most, chunk: FIRST_CHUNK }
     }
 
     /// Reads once from `socket`, descriptors too.
@@ -156,9 +161,12 @@ impl Inbox {
     ) -> io::Result<Arrived> {
         self.compact();
         let old = self.bytes.len();
-        self.bytes.resize(old + CHUNK, 0);
+        self.bytes.resize(old + self.chunk, 0);
         let got = read(self.bytes.get_mut(old..).unwrap_or_default());
         self.bytes.truncate(old + got.as_ref().map_or(0, |it| *it));
+        if self.bytes.len() == old + self.chunk {
+            self.chunk = CHUNK;
+        }
         Ok(if got? == 0 { Arrived::End } else { Arrived::Some })
     }
 

@@ -42,6 +42,12 @@ pub struct Newborn {
     reaped: bool,
     // Declared after the descriptors, dropped after `Drop` has waited for the child: it runs on
     // this memory until it executes the guest.
+    memory: Option<Memory>,
+}
+
+/// What the child runs on.
+#[derive(Debug)]
+struct Memory {
     shared: Box<Shared>,
     _stack: Stack,
 }
@@ -60,6 +66,8 @@ struct Shared {
     bench: Bench,
     at: AtomicUsize,
     errno: AtomicI32,
+    /// 0 when the child has left this memory; the kernel writes it.
+    runs: AtomicI32,
 }
 
 /// A step that the kernel refused.
@@ -94,13 +102,16 @@ impl Embryo<'_> {
             bench: Bench::new(),
             at: AtomicUsize::new(0),
             errno: AtomicI32::new(0),
+            runs: AtomicI32::new(1),
         });
         let flags = u64::from(flags.unsigned_abs());
         // SAFETY: `shared` is boxed and outlives the child's use of it, because `Newborn` waits
         // for the child before it frees it; `grow` allocates nothing and never returns.
-        let child = unsafe { clone(flags, self.cgroup, grow, &raw const *shared) }?;
-        let (pidfd, pid, stack) = (child.pidfd, child.pid, child.stack);
-        Ok(Newborn { pidfd, pid, reaped: false, shared, _stack: stack })
+        let child =
+            unsafe { clone(flags, self.cgroup, Some(&shared.runs), grow, &raw const *shared) }?;
+        let (pidfd, pid) = (child.pidfd, child.pid);
+        let memory = Some(Memory { shared, _stack: child.stack });
+        Ok(Newborn { pidfd, pid, reaped: false, memory })
     }
 }
 
@@ -174,7 +185,8 @@ impl Newborn {
     /// Gives the child its next list. It looks at it only when it is told to: the last step of the
     /// list before waits for that.
     pub fn instruct(&self, steps: Vec<Step>) -> io::Result<()> {
-        let next = self.shared.more.iter().find(|it| it.get().is_none());
+        let lists = self.memory.iter().flat_map(|it| &it.shared.more);
+        let next = lists.into_iter().find(|it| it.get().is_none());
         let next = next.ok_or_else(|| io::Error::other("it has all its lists already"))?;
         next.set(steps).map_err(|_| io::Error::other("it has this list already"))
     }
@@ -191,18 +203,30 @@ impl Newborn {
 
     /// Which step failed, if one did; to be asked when the child's control stream has ended.
     pub fn failure(&self) -> Option<StepFailed> {
-        let errno = self.shared.errno.load(Ordering::Acquire);
+        let shared = &self.memory.as_ref()?.shared;
+        let errno = shared.errno.load(Ordering::Acquire);
         if errno == 0 {
             return None;
         }
-        let at = self.shared.at.load(Ordering::Relaxed);
-        let more = self.shared.more.iter().filter_map(OnceLock::get).flatten();
-        let action = match (at, self.shared.steps.iter().chain(more).nth(at)) {
+        let at = shared.at.load(Ordering::Relaxed);
+        let more = shared.more.iter().filter_map(OnceLock::get).flatten();
+        let action = match (at, shared.steps.iter().chain(more).nth(at)) {
             (AT_NAMESPACES, _) => "make new namespaces".to_owned(),
             (_, Some(step)) => step.to_string(),
             (_, None) => "start the guest".to_owned(),
         };
         Some(StepFailed { action, source: io::Error::from_raw_os_error(errno) })
+    }
+
+    /// Lets go of the memory that the child ran on, if it has become the guest.
+    ///
+    /// Whoever has heard of the guest may call this while it has nothing else to do: to let go of
+    /// all steps takes a while.
+    pub fn wean(&mut self) {
+        let left = |it: &Memory| it.shared.runs.load(Ordering::Acquire) == 0;
+        if self.memory.as_ref().is_some_and(left) {
+            self.memory = None;
+        }
     }
 
     /// Ends the child, and with it every process of its namespace.

@@ -20,6 +20,7 @@ mod limits;
 mod parse;
 mod place;
 mod systemd;
+mod usual;
 mod v1;
 mod v2;
 mod watched;

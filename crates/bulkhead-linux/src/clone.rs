@@ -6,7 +6,9 @@
 
 use std::{
     io,
+    mem::MaybeUninit,
     os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    sync::atomic::AtomicI32,
 };
 
 use rustix::{io::Errno, process::Pid};
@@ -28,9 +30,10 @@ pub(crate) struct Child {
     pub(crate) stack: Stack,
 }
 
-/// Memory for a child to run on.
+/// Memory for a child to run on. Nobody writes to it before the child does, so only those pages are
+/// paid for that it uses.
 #[derive(Debug)]
-pub(crate) struct Stack(Box<[u128]>);
+pub(crate) struct Stack(Box<[MaybeUninit<u128>]>);
 
 impl Stack {
     fn new() -> Self {
@@ -39,7 +42,7 @@ impl Stack {
 
     /// One of that many bytes.
     pub(crate) fn of(bytes: usize) -> Self {
-        Self(vec![0_u128; bytes / size_of::<u128>()].into_boxed_slice())
+        Self(Box::new_uninit_slice(bytes / size_of::<u128>()))
     }
 }
 
@@ -59,14 +62,16 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// Makes a child with `flags` that runs `body(context)`, born in `cgroup` if one is given.
+/// Makes a child with `flags` that runs `body(context)`, born in `cgroup` if one is given. The
+/// kernel makes `leaves` 0 when the child has left our memory.
 ///
 /// # Safety
-/// `context` must stay valid until the child has executed a program or exited. `body` must not
-/// allocate, lock, unwind or touch thread-local state.
+/// `context` and `leaves` must stay valid until the child has executed a program or exited. `body`
+/// must not allocate, lock, unwind or touch thread-local state.
 pub(crate) unsafe fn clone<T>(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,
+    leaves: Option<&AtomicI32>,
     body: extern "C" fn(*const T) -> !,
     context: *const T,
 ) -> io::Result<Child> {
@@ -80,6 +85,10 @@ pub(crate) unsafe fn clone<T>(
         stack_size: (stack.0.len() * size_of::<u128>()) as u64,
         ..CloneArgs::default()
     };
+    if let Some(leaves) = leaves {
+        args.flags |= libc::CLONE_CHILD_CLEARTID as u64;
+        args.child_tid = leaves.as_ptr().addr() as u64;
+    }
     if let Some(cgroup) = cgroup {
         args.flags |= INTO_CGROUP;
         args.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());

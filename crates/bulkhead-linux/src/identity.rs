@@ -124,7 +124,7 @@ impl Translation {
         let context: *const OwnedFd = &raw const *parent;
         // SAFETY: `parent` is boxed and outlives the child, because `Maker` waits for the child
         // before it frees it; `pause` allocates nothing and never returns.
-        let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, pause, context) }?;
+        let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, None, pause, context) }?;
         let (pid, pidfd) = (child.pid, child.pidfd);
         let maker = Maker { pid, pidfd, _stack: child.stack, _parent: parent };
         let pid = pid.as_raw_nonzero();

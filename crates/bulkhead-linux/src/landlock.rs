@@ -3,9 +3,10 @@
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt as _, path::Path};
 
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
-    Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope,
+    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
+    RulesetAttr as _, RulesetCreatedAttr as _, Scope,
 };
+use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 /// The newest version of Landlock that we use; older kernels get what they have.
 const NEWEST: ABI = ABI::V6;
@@ -45,8 +46,9 @@ fn rule(
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> io::Result<landlock::RulesetCreated> {
-    let file = PathFd::new(path).map_err(io::Error::other)?;
+    let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     // A file takes only those rights that make sense for a file.
-    let access = if path.is_dir() { access } else { access & AccessFs::from_file(NEWEST) };
+    let is_dir = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Directory;
+    let access = if is_dir { access } else { access & AccessFs::from_file(NEWEST) };
     ruleset.add_rule(PathBeneath::new(file, access)).map_err(io::Error::other)
 }

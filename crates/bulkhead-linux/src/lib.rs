@@ -19,6 +19,7 @@ pub mod identity;
 pub mod inherited;
 pub mod landlock;
 pub mod launch;
+pub mod listing;
 pub mod memfd;
 pub mod mounts;
 mod netlink;

@@ -34,7 +34,7 @@ pub(crate) use network::Bench;
 /// One step; paths without a leading slash are below the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Leave the caller's session and terminal.
+    /// Leave the caller's session and terminal, and its real-time priority.
     Session,
     /// Close our copy of the parent's end of a stream, so that we see it end if the parent dies.
     Close {
@@ -173,7 +173,8 @@ pub enum Step {
     },
     /// Make `new` the root and let go of everything else.
     Enter,
-    /// Give up every capability for good: also those that a program file could bring.
+    /// Let no program that is executed from here on bring or keep a capability. What this process
+    /// holds itself it keeps until then.
     Capabilities,
     /// Keep the control stream at descriptor 3 and nothing above; empty input and output.
     Descriptors {
@@ -277,7 +278,7 @@ impl fmt::Display for Step {
             Self::Hand { .. } => out.write_str("hand the base to the parent"),
             Self::Seal { target } => write!(out, "make `{}` read-only", text(target)),
             Self::Enter => out.write_str("enter the new root and leave the host's tree"),
-            Self::Capabilities => out.write_str("drop all capabilities"),
+            Self::Capabilities => out.write_str("let no program bring capabilities"),
             Self::Descriptors { .. } => out.write_str("close all descriptors"),
         }
     }

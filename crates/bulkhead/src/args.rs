@@ -3,6 +3,7 @@
 pub(crate) mod checkpoints;
 pub(crate) mod image;
 pub(crate) mod net;
+mod plain;
 pub(crate) mod policy;
 pub(crate) mod rooms;
 pub(crate) mod run;
@@ -50,11 +51,15 @@ impl Args {
     /// Reads the command line.
     ///
     /// `run` is read without the other verbs: to describe all their flags takes longer than to
-    /// read those that are there, and its start is what people wait for.
+    /// read those that are there, and its start is what people wait for. What is said most often
+    /// needs no description at all.
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let words: Vec<OsString> = std::env::args_os().skip(1).collect();
         if words.first().is_some_and(|verb| verb == "run") {
-            let RunAlone { mut args } = RunAlone::try_parse_from(&words)?;
+            let mut args = match plain::read(words.iter().skip(1).cloned()) {
+                Some(args) => args,
+                None => RunAlone::try_parse_from(&words)?.args,
+            };
             args.ask.typed_in(&words);
             if args.ask.names_nothing() {
                 return Err(without_program(RunAlone::command()));
@@ -349,7 +354,7 @@ pub(crate) enum ConfigVerb {
 }
 
 /// Where configuration is read from
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 pub(crate) struct FromArgs {
     /// Read FILE instead of the project's `.bulkhead/config.toml`
     #[arg(long, value_name = "FILE")]

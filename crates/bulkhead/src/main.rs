@@ -18,10 +18,11 @@ mod share;
 mod toolchains;
 mod wish;
 
-use std::process::ExitCode;
+use std::io::{self, Write as _};
 
 use ahead::Ahead;
 use args::{Args, Verb};
+use bulkhead_linux::reap;
 use commands::rooms;
 use config::Environment;
 use failure::Failure;
@@ -32,7 +33,16 @@ use printer::Printer;
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
-fn main() -> ExitCode {
+fn main() -> ! {
+    let code = run();
+    // Nothing is left to tidy up but what the kernel takes back by itself, and somebody waits. That
+    // a reader is gone was told by whoever wrote.
+    io::stdout().flush().unwrap_or_default();
+    reap::end(code)
+}
+
+/// Reads the command line, does what it says, and returns the exit code.
+fn run() -> u8 {
     let environment = Environment::read();
     let ahead = Ahead::of(std::env::args_os().skip(1), &environment);
     let mut printer = Printer::new(&environment);
@@ -43,13 +53,10 @@ fn main() -> ExitCode {
             printer.usage(&error).map(|()| code).map_err(|failure| (failure, 1))
         }
     };
-    ended.map_or_else(
-        |(failure, exit)| {
-            printer.failure(&failure, exit);
-            ExitCode::from(exit)
-        },
-        ExitCode::from,
-    )
+    ended.unwrap_or_else(|(failure, exit)| {
+        printer.failure(&failure, exit);
+        exit
+    })
 }
 
 /// Does what was asked for; a failure comes with the exit code that the verb has for it.

@@ -114,6 +114,8 @@ pub(super) fn second(shape: Shape, house: &House) -> Unfinished {
         steps.bind(c"root", None, paths::base(c"new"), Attributes::ReadWrite);
         own(&mut steps, house, None);
     }
+    // What is held stays held until the guest is executed; this is done while nobody waits for it.
+    steps.push(Step::Capabilities);
     steps.lines.push(Line::Receive);
     let lines = std::mem::take(&mut steps.lines);
     Unfinished { lines, steps }
@@ -157,7 +159,6 @@ impl Unfinished {
         steps.lines.push(Line::Hand);
         steps.lines.push(Line::Await);
         steps.push(Step::Enter);
-        steps.push(Step::Capabilities);
         steps.lines
     }
 }

@@ -174,6 +174,7 @@ impl NativeSandbox {
         // up before it hears this. If it is gone, `stand` tells why.
         let starting = self.shared.link.begin_exec(exec, after)?;
         self.ready.get_or_try_init(|| self.stand()).await?;
+        self.shared.newborn().wean();
         let program = starting.finish().await.map_err(|it| it.of(exec))?;
         Ok(NativeProcess::new(program, Arc::clone(&self.shared)))
     }

@@ -8,17 +8,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::error::CgroupError;
+use crate::listing;
 
 /// How often a directory that a sweeper took away under our hands is made again.
 const ATTEMPTS: u32 = 200;
@@ -225,12 +225,8 @@ fn read_all(fd: &OwnedFd) -> Result<String, Errno> {
 
 /// The names of the cgroups directly below `path`; none if it does not exist.
 pub(super) fn children(path: &Path) -> Vec<OsString> {
-    let Ok(entries) = fs::read_dir(path) else { return Vec::new() };
-    entries
-        .filter_map(Result::ok)
-        .filter(|it| it.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|it| it.file_name())
-        .collect()
+    let Ok(entries) = listing::entries(path) else { return Vec::new() };
+    entries.filter(|it| it.kind == FileType::Directory).map(|it| it.name).collect()
 }
 
 /// The first cgroup of that name below `path`.

@@ -1,7 +1,7 @@
 //! Finds out in which cgroups we may make others, by looking only.
 //!
-//! Runs at every start, so it reads two files of `/proc` and asks for access rights; it changes
-//! nothing and starts nothing.
+//! Runs at every start, so it reads as little of `/proc` as will do and asks for access rights; it
+//! changes nothing and starts nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -9,18 +9,20 @@ use rustix::fs::{Access, AtFlags, CWD, FsWord};
 
 use super::dir::text_of;
 use super::parse::{self, Controller, Hierarchy, Mount};
-use super::{Cgroups, Delegation, Layout, v1, v2};
+use super::{Cgroups, Delegation, Layout, usual, v1, v2};
 
 /// `f_type` of the two filesystems. Only a directory of these is a cgroup; in one of a tmpfs that
 /// covers it, all our limits would be plain files.
-const CGROUP_MAGIC: FsWord = 0x0027_e0eb;
-const CGROUP2_MAGIC: FsWord = 0x6367_7270;
+pub(super) const CGROUP_MAGIC: FsWord = 0x0027_e0eb;
+pub(super) const CGROUP2_MAGIC: FsWord = 0x6367_7270;
 
 /// Looks at the hierarchies of this host; `name` is what our cgroups are called.
 pub(super) fn probe(name: &str) -> Cgroups {
     let read = |path: &str| text_of(Path::new(path)).unwrap_or_default();
-    let mounts = parse::mounts(&read("/proc/self/mountinfo"));
-    among(&mounts, &read("/proc/self/cgroup"), name)
+    let own = read("/proc/self/cgroup");
+    let mounts = usual::mounts(&own);
+    let mounts = mounts.unwrap_or_else(|| parse::mounts(&read("/proc/self/mountinfo")));
+    among(&mounts, &own, name)
 }
 
 /// Chooses among these mounts; `own` is the text of `/proc/self/cgroup`.

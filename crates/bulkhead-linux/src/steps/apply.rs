@@ -118,7 +118,9 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
         Step::Link { path, to } => at(path, |dir, name| symlinkat(to.as_c_str(), dir, name)),
         Step::Bind { source, expect, target, attributes } => {
             let tree = detached(source, *expect)?;
-            restrict(tree.as_fd(), *attributes)?;
+            if !is_restricted(source, *attributes) {
+                restrict(tree.as_fd(), *attributes)?;
+            }
             attach(tree.as_fd(), target)
         }
         Step::Attach { tree, target } => attach(trees.get(*tree)?, target),
@@ -160,8 +162,24 @@ fn borrow<'a>(fd: RawFd) -> BorrowedFd<'a> {
 /// A session of our own, in which the modes of steps are taken as they are.
 fn session() -> Result<(), Errno> {
     setsid()?;
+    ordinary_priority()?;
     // SAFETY: umask takes one number.
     unsafe { sys::call(libc::SYS_umask, [0; 5]) }.map(drop)
+}
+
+/// Real-time priority is not passed on: no share of the processors bounds it, and the kernel lets
+/// nobody who has it into a v1 cgroup of the `cpu` controller.
+fn ordinary_priority() -> Result<(), Errno> {
+    // SAFETY: sched_getscheduler takes one number; 0 is this process.
+    let policy = unsafe { sys::call(libc::SYS_sched_getscheduler, [0; 5]) }?;
+    let policy = i32::try_from(policy).unwrap_or_default() & !libc::SCHED_RESET_ON_FORK;
+    if !matches!(policy, libc::SCHED_FIFO | libc::SCHED_RR | libc::SCHED_DEADLINE) {
+        return Ok(());
+    }
+    let priority: libc::c_int = 0;
+    let args = [0, libc::SCHED_OTHER as usize, (&raw const priority).addr(), 0, 0];
+    // SAFETY: `priority` is a whole kernel `sched_param`.
+    unsafe { sys::call(libc::SYS_sched_setscheduler, args) }.map(drop)
 }
 
 fn close(file: RawFd) -> Result<(), Errno> {
@@ -284,6 +302,12 @@ fn rewrite(place: &Place, content: &[u8]) -> Result<(), Errno> {
         Ok(()) | Err(Errno::NOENT) => make_file(place, content),
         Err(errno) => Err(errno),
     }
+}
+
+/// Whether what is shown has these attributes already: everything in the base is ours, and has at
+/// least what the base has.
+fn is_restricted(source: &CStr, attributes: Attributes) -> bool {
+    attributes == Attributes::ReadWrite && source.to_bytes().first() != Some(&b'/')
 }
 
 fn attach(tree: BorrowedFd<'_>, target: &Place) -> Result<(), Errno> {

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// `run`
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(override_usage = "bulkhead run [FLAGS] [--] PROGRAM [ARGS]...")]
 pub(crate) struct RunArgs {
     /// The program and its room.
@@ -41,7 +41,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Whether anything runs at all
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Other")]
 pub(crate) struct DryArgs {
     /// Show what would be enforced and run nothing, as `bulkhead plan` does
@@ -65,7 +65,7 @@ pub(crate) struct PlanArgs {
 }
 
 /// A program, and the room that it runs in
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 pub(crate) struct Ask {
     /// What the sandbox sees.
     #[command(flatten)]
@@ -134,7 +134,7 @@ impl Ask {
 }
 
 /// What the sandbox sees
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct FileArgs {
     /// Share a file or directory: SRC[:DST][:ro|:rw|:private]
@@ -165,7 +165,7 @@ pub(crate) struct FileArgs {
 }
 
 /// Which workspace, and how
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Files")]
 pub(crate) struct WorkspaceArgs {
     /// Work on DIR[:ro] instead of the current directory
@@ -183,7 +183,7 @@ pub(crate) struct WorkspaceArgs {
 }
 
 /// What the sandbox starts with
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Environment")]
 pub(crate) struct EnvArgs {
     /// Set a variable, or copy it from here: KEY[=VALUE]
@@ -195,7 +195,7 @@ pub(crate) struct EnvArgs {
 }
 
 /// Ceilings
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Limits (what is asked for is held, or nothing runs)")]
 pub(crate) struct LimitArgs {
     /// Memory, without swap
@@ -231,7 +231,7 @@ pub(crate) struct LimitArgs {
 }
 
 /// The walls
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Walls")]
 pub(crate) struct WallArgs {
     /// Who builds the sandbox: auto, native, docker, podman or none
@@ -252,7 +252,7 @@ pub(crate) struct WallArgs {
 }
 
 /// The caller's side of the program
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Console")]
 pub(crate) struct ConsoleArgs {
     /// Pass stdin on even if it is a terminal
@@ -264,7 +264,7 @@ pub(crate) struct ConsoleArgs {
 }
 
 /// How much Bulkhead says
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Other")]
 pub(crate) struct TalkArgs {
     /// Say nothing but errors
@@ -276,7 +276,7 @@ pub(crate) struct TalkArgs {
 }
 
 /// What is written about the run
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Record")]
 pub(crate) struct RecordArgs {
     /// Write how it ended to FILE, as JSON

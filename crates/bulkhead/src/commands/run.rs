@@ -5,6 +5,7 @@ use std::path::Path;
 use bulkhead_engine::{Engine, Placed};
 use bulkhead_spec::{Outcome, escape_bytes};
 use rustix::process::Signal;
+use tokio::sync::oneshot;
 
 use crate::{
     agents::Agent,
@@ -111,8 +112,14 @@ fn perform(
             printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
         }
         tell_place(&placed, offer.because.as_deref(), printer);
-        // What a killed run left is removed while this one is being built, not before.
-        let (ended, swept) = tokio::join!(attend(&engine, &placed), engine.sweep());
+        // What a killed run left is removed while this program runs, not before.
+        let (started, running) = oneshot::channel();
+        let swept = async {
+            // One that never runs has told so by letting go.
+            running.await.unwrap_or_default();
+            engine.sweep().await
+        };
+        let (ended, swept) = tokio::join!(attend(&engine, &placed, started), swept);
         if let Err(error) = swept {
             printer.warning(&Failure::of_run(&error).what);
         }
@@ -124,8 +131,8 @@ fn perform(
     if let (Some(observed), Ok(Ended::Outcome(outcome, _))) = (&observed, &ended) {
         egress::drift(observed, outcome, printer);
     }
-    // A stream that nobody reads must not keep us.
-    runtime.shutdown_background();
+    // A stream that nobody reads must not keep us, nor what the end of this process tidies up.
+    std::mem::forget(runtime);
     ended.map_err(|failure| match (failure.code, absent) {
         (Code::NotFound, Some(absent)) => failure.hint(absent),
         (_, _) => failure,
@@ -133,13 +140,18 @@ fn perform(
 }
 
 /// Runs the program with the caller's streams, terminal and signals.
-async fn attend(engine: &Engine, placed: &Placed<'_>) -> Result<Ended, Failure> {
+async fn attend(
+    engine: &Engine,
+    placed: &Placed<'_>,
+    started: oneshot::Sender<()>,
+) -> Result<Ended, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(Code::System, "could not use the terminal or the streams").because(error)
     };
     let caller = Caller { stdin: placed.exec.stdin(), terminal: placed.exec.terminal() };
     let listener = Listener::start().map_err(failed)?;
-    let (console, control, streams) = console::open(caller, &listener).map_err(failed)?;
+    let (mut console, control, streams) = console::open(caller, &listener).map_err(failed)?;
+    console.started = Some(started);
     let raw = placed.exec.terminal().map(|_| RawMode::enter()).transpose().map_err(failed)?;
     let ended = tokio::select! {
         outcome = engine.run(placed, console) => outcome.map(Box::new),

@@ -60,6 +60,23 @@ fn a_default_that_is_not_held_is_said_and_no_other() {
 }
 
 #[test]
+fn a_caller_of_real_time_priority_does_not_pass_it_on() {
+    let host = Host::new();
+    // Others than root cannot have it; what they can have is kept.
+    let (policy, inside) = if rustix::process::geteuid().is_root() {
+        (["--rr", "5"], "policy 0\n")
+    } else {
+        (["--batch", "0"], "policy 3\n")
+    };
+    let mut command = host.program("chrt");
+    let script = "read -r all < /proc/self/stat; set -- ${all##*)}; echo policy ${39}";
+    let bulkhead = env!("CARGO_BIN_EXE_bulkhead");
+    command.args(policy).args([bulkhead, "run", "--", "sh", "-c", script]);
+    let ran = host.ended(&mut command);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), inside), "{ran:?}");
+}
+
+#[test]
 fn two_dashes_are_only_needed_for_flags_before_the_program() {
     let host = Host::new();
     assert_eq!(host.bulkhead(["run", "echo", "--memory", "-q"]).stdout, "--memory -q\n");

@@ -1,7 +1,8 @@
 //! A list of steps that knows which directories it has made.
 
 use std::{
-    collections::HashSet,
+    borrow::Cow,
+    collections::BTreeSet,
     ffi::{CStr, CString, OsStr},
     path::{Path, PathBuf},
 };
@@ -19,9 +20,44 @@ pub(super) struct Steps {
     pub(super) lines: Vec<Line>,
     /// Who made the root.
     root: Way,
-    made: HashSet<PathBuf>,
+    made: Paths,
     /// Where something of the host's is mounted: nothing is made below.
-    covered: HashSet<PathBuf>,
+    covered: Paths,
+}
+
+/// Some paths, kept and compared as bytes: `Path` compares part by part, which for a list of this
+/// length takes longer than the kernel takes for half of it.
+#[derive(Debug, Default)]
+struct Paths(BTreeSet<Vec<u8>>);
+
+impl Paths {
+    fn insert(&mut self, path: &Path) {
+        self.0.insert(plain(path).into_owned());
+    }
+
+    fn contains(&self, path: &Path) -> bool {
+        self.0.contains(&*plain(path))
+    }
+
+    /// Whether `path` or a directory above it is among them.
+    fn hold(&self, path: &Path) -> bool {
+        let path = plain(path);
+        let slashes = path.iter().enumerate().skip(1).filter(|(_, it)| **it == b'/');
+        let ends = slashes.map(|(at, _)| at).chain([path.len()]);
+        let mut above = ends.filter_map(|end| path.get(..end));
+        self.0.contains(&b"/"[..]) || above.any(|it| self.0.contains(it))
+    }
+}
+
+/// A path in the one spelling in which equal paths have equal bytes.
+fn plain(path: &Path) -> Cow<'_, [u8]> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let odd = |pair: &[u8]| matches!(pair, b"//" | b"/.");
+    if bytes.windows(2).any(odd) || (1 < bytes.len() && bytes.ends_with(b"/")) {
+        let path: PathBuf = path.components().collect();
+        return Cow::Owned(path.into_os_string().into_encoded_bytes());
+    }
+    Cow::Borrowed(bytes)
 }
 
 /// `path` as the steps know it: below `new`.
@@ -47,7 +83,7 @@ fn below(base: &[u8], path: &Path) -> CString {
 impl Steps {
     /// An empty list for a root of which `root` made the directories.
     pub(super) fn new(root: Way) -> Self {
-        Self { lines: Vec::new(), root, made: HashSet::new(), covered: HashSet::new() }
+        Self { lines: Vec::new(), root, made: Paths::default(), covered: Paths::default() }
     }
 
     /// Where `path` is, and how far the way to it can be trusted.
@@ -76,13 +112,13 @@ impl Steps {
             return;
         }
         self.parents(path);
-        self.made.insert(path.to_owned());
+        self.made.insert(path);
         self.push(Step::Dir { path: self.place(path), mode: 0o755 });
     }
 
     /// Whether `path` comes with something that is mounted at it or above it.
     fn is_covered(&self, path: &Path) -> bool {
-        path.ancestors().any(|it| self.covered.contains(it))
+        self.covered.hold(path)
     }
 
     pub(super) fn parents(&mut self, path: &Path) {
@@ -136,6 +172,28 @@ impl Steps {
     }
 
     pub(super) fn cover(&mut self, path: &Path) {
-        self.covered.insert(path.to_owned());
+        self.covered.insert(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_held_by_itself_and_by_what_is_above_it_however_it_is_spelt() {
+        let mut paths = Paths::default();
+        for path in ["/usr", "/a/b", "/odd//way/./of/", "/.hidden"] {
+            paths.insert(Path::new(path));
+        }
+        for path in ["/usr", "/usr/", "/usr//lib", "/a/b/c/d", "/odd/way/of/it", "/.hidden/x"] {
+            assert!(paths.hold(Path::new(path)), "{path}");
+        }
+        for path in ["/", "/us", "/usrlocal", "/a", "/a/bc", "/odd/way", "/hidden"] {
+            assert!(!paths.hold(Path::new(path)), "{path}");
+        }
+        assert!(paths.contains(Path::new("/a//b")) && !paths.contains(Path::new("/a/b/c")));
+        paths.insert(Path::new("/"));
+        assert!(paths.hold(Path::new("/anything")));
     }
 }

@@ -9,6 +9,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use bulkhead_linux::listing::entries;
 use bulkhead_policy::GIT_TRIGGERS;
 use bulkhead_spec::{Access, Workspace};
 use rustix::fs::FileType;
@@ -77,12 +78,9 @@ fn submodules(
     depth: usize,
     found: &mut Found,
 ) -> Result<(), BackendError> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
-    for entry in entries.flatten() {
-        let path = entry.path();
-        if !entry.file_type().is_ok_and(|it| it.is_dir()) {
-            continue;
-        }
+    let Ok(entries) = entries(dir) else { return Ok(()) };
+    for entry in entries.filter(|it| it.kind == FileType::Directory) {
+        let path = entry.path(dir);
         if path.join("HEAD").is_file() {
             protect_dir(workspace, &path, How::Reopen, found)?;
             protect_pointer(workspace, &path, found)?;

@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use bulkhead_linux::listing::entries;
 use bulkhead_policy::holds_secrets;
+use rustix::fs::FileType;
 
 use super::{How, Protection};
 
@@ -28,22 +30,20 @@ fn walk(
     left: &mut usize,
     protections: &mut Vec<Protection>,
 ) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
+    let Ok(entries) = entries(dir) else { return };
+    for entry in entries {
         *left = left.saturating_sub(1);
         if *left == 0 {
             return;
         }
-        let name = entry.file_name();
-        let name = name.as_encoded_bytes();
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_file() && holds_secrets(name) {
-            protections.push(Protection { path: entry.path(), how: How::Hidden });
-        } else if kind.is_symlink() && holds_secrets(name) {
-            let behind = behind(top, &entry.path());
+        let name = entry.name.as_encoded_bytes();
+        if entry.kind == FileType::RegularFile && holds_secrets(name) {
+            protections.push(Protection { path: entry.path(dir), how: How::Hidden });
+        } else if entry.kind == FileType::Symlink && holds_secrets(name) {
+            let behind = behind(top, &entry.path(dir));
             protections.extend(behind.map(|path| Protection { path, how: How::Hidden }));
-        } else if kind.is_dir() && 0 < depth && !SKIPPED.contains(&name) {
-            walk(top, &entry.path(), depth - 1, left, protections);
+        } else if entry.kind == FileType::Directory && 0 < depth && !SKIPPED.contains(&name) {
+            walk(top, &entry.path(dir), depth - 1, left, protections);
         }
     }
 }

@@ -9,7 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, OFlags, flock};
+use bulkhead_linux::listing::entries;
+use rustix::fs::{FileType, FlockOperation, OFlags, flock};
 
 use super::is_alone;
 use crate::workspace::share::path_of;
@@ -146,15 +147,12 @@ pub(super) fn living_tells_of(
 fn telling(state: &Path) -> io::Result<Vec<Record>> {
     let mut found = Vec::new();
     for (dir, after) in [(dir(state), After::Removed), (spares(state), After::Kept)] {
-        let entries = match std::fs::read_dir(&dir) {
+        let entries = match entries(&dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             entries => entries?,
         };
-        for entry in entries.flatten() {
-            if !entry.file_type().is_ok_and(|it| it.is_file()) {
-                continue;
-            }
-            let path = entry.path();
+        for entry in entries.filter(|it| it.kind == FileType::RegularFile) {
+            let path = entry.path(&dir);
             // Those of others may go while we look.
             let Ok(file) = open(&path, &mut OpenOptions::new()) else { continue };
             let record = Record { path, file, after };
