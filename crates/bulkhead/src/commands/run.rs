@@ -63,6 +63,13 @@ pub(crate) fn run(
     }
 }
 
+/// Nobody runs without walls and is not told.
+fn warn_of_no_walls(args: &RunArgs, printer: &Printer) {
+    let program = args.ask.program.first();
+    let program = program.map(|it| escape_bytes(it.as_encoded_bytes())).unwrap_or_default();
+    printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
+}
+
 fn perform(
     args: &RunArgs,
     environment: Environment,
@@ -106,10 +113,7 @@ fn perform(
             .await
             .map_err(|error| offer.unplaced(&error))?;
         if wish.choice == Choice::None {
-            let program = args.ask.program.first();
-            let program = program.map(|it| escape_bytes(it.as_encoded_bytes()));
-            let program = program.unwrap_or_default();
-            printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
+            warn_of_no_walls(args, printer);
         }
         tell_place(&placed, offer.because.as_deref(), printer);
         // What a killed run left is removed while this program runs, not before.
