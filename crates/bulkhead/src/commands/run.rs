@@ -64,7 +64,10 @@ pub(crate) fn run(
 }
 
 /// Nobody runs without walls and is not told.
-fn warn_of_no_walls(args: &RunArgs, printer: &Printer) {
+fn warn_of_no_walls(choice: Choice, args: &RunArgs, printer: &Printer) {
+    if choice != Choice::None {
+        return;
+    }
     let program = args.ask.program.first();
     let program = program.map(|it| escape_bytes(it.as_encoded_bytes())).unwrap_or_default();
     printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
@@ -112,9 +115,7 @@ fn perform(
             .prepare(&id, wish.spec, wish.exec)
             .await
             .map_err(|error| offer.unplaced(&error))?;
-        if wish.choice == Choice::None {
-            warn_of_no_walls(args, printer);
-        }
+        warn_of_no_walls(wish.choice, args, printer);
         tell_place(&placed, offer.because.as_deref(), printer);
         // What a killed run left is removed while this program runs, not before.
         let (started, running) = oneshot::channel();
