@@ -166,6 +166,10 @@ pub(super) fn lines(path: &Path, at: u64) -> io::Result<Vec<(u64, Vec<u8>)>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
+    // A cursor that was made up may lie further on than a file can be long.
+    if file.metadata()?.len() <= at {
+        return Ok(Vec::new());
+    }
     file.seek(SeekFrom::Start(at))?;
     let mut chunk = Vec::new();
     file.take(CHUNK).read_to_end(&mut chunk)?;
@@ -209,5 +213,9 @@ mod tests {
         let at: u64 = page.next_cursor.parse().unwrap();
         let page = Reader { at, sandbox: None }.page(&path, 10).unwrap();
         assert_eq!((page.events.len(), page.next_cursor), (0, at.to_string()));
+        for at in [at + 1000, 487_297_620_408_652, u64::MAX] {
+            let page = Reader { at, sandbox: None }.page(&path, 10).unwrap();
+            assert!(page.events.is_empty(), "{at}");
+        }
     }
 }
