@@ -9,7 +9,7 @@ place, certificate, key = sys.argv[1:]
 TEXT = "written by the agent\n"
 # Looks inside for what must not be there; written so that it does not find itself.
 SEARCH = """{ env; cat /proc/*/environ; } > inside 2>/dev/null
-grep -rla "$(printf CAN)ARY" "$HOME" /run /tmp /etc . > found 2>/dev/null; echo searched >> inside"""
+grep -rla "$(printf CAN)ARY0123456789" "$HOME" /run /tmp /etc . > found 2>/dev/null; echo searched >> inside"""
 
 
 def stream(events):
