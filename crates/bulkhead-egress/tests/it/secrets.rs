@@ -181,7 +181,9 @@ async fn a_value_that_comes_back_is_replaced() {
             say(&stage, Way::Connect, "api.good.com", &get("api.good.com", &header)).await;
         assert!(said.starts_with("HTTP/1.1 200"), "{said}");
         assert!(!said.contains(value), "{said}");
-        assert_eq!(said.matches(&placeholder).count(), 6, "{said}");
+        // A last letter that may begin the value is held back, and comes as a chunk of its own.
+        let whole = said.replace("\r\n1\r\n", "");
+        assert_eq!(whole.matches(&placeholder).count(), 6, "{said}");
         assert_eq!(web.heard()[0].headers["accept-encoding"], "identity");
     }
 }
