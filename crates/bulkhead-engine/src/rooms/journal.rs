@@ -588,7 +588,16 @@ fn erase(dir: &Path) -> io::Result<()> {
 }
 
 fn remove_tree_if_there(path: &Path) -> io::Result<()> {
-    // What rooms keep may have permissions that forbid to look.
+    // Whoever lists rooms opens locks, and may make one again while its directory goes.
+    for _ in 0..100 {
+        // What rooms keep may have permissions that forbid to look.
+        match layers::remove_tree(path) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            removed => return removed,
+        }
+    }
     layers::remove_tree(path)
 }
 
