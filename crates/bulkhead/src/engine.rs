@@ -13,7 +13,8 @@ use bulkhead_image::{Images, Settings};
 use bulkhead_linux::inherited;
 use bulkhead_policy::Policy;
 use bulkhead_spec::Event;
-use tokio::runtime::Runtime;
+use rustix::process::{Resource, getrlimit};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::{
     codes::Code,
@@ -26,12 +27,27 @@ use crate::{
 
 pub(crate) use offer::{Wanted, native, offer, offer_with};
 
+/// With fewer open files nothing can be done to its end, and some parts below us do not fail but
+/// panic.
+const FEWEST_FILES: u64 = 64;
+
 /// What waits for everything else.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Code::System, "could not start").because(error))
+    started(&mut Builder::new_current_thread())
+}
+
+/// The same for many clients at once, two of whom may need the processor.
+pub(crate) fn threads() -> Result<Runtime, Failure> {
+    started(Builder::new_multi_thread().worker_threads(2))
+}
+
+fn started(builder: &mut Builder) -> Result<Runtime, Failure> {
+    let failure = || Failure::new(Code::System, "could not start");
+    if let Some(most) = getrlimit(Resource::Nofile).current.filter(|it| *it < FEWEST_FILES) {
+        let few = failure().because(format!("this process may open {most} files"));
+        return Err(few.hint(format!("type: ulimit -n 1024 (at least {FEWEST_FILES})")));
+    }
+    builder.enable_all().build().map_err(|error| failure().because(error))
 }
 
 /// Is told what takes long.

@@ -24,6 +24,7 @@ use crate::{
         key, rooms,
     },
     config::{ConfigError, Environment},
+    engine,
     failure::Failure,
     printer::{Printer, Talk},
     wish::{Caller, Wish},
@@ -53,12 +54,7 @@ pub(crate) fn run(
     if keys.list().is_ok_and(|it| it.is_empty()) {
         printer.note("nobody has a key yet; make one: bulkhead key create NAME");
     }
-    // Many clients at once, and two of them may need the processor.
-    let threads = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(Code::System, "could not start").because(error))?;
+    let threads = engine::threads()?;
     threads.block_on(async {
         let (backends, known) = watch::channel(None);
         look(&wish, backends);

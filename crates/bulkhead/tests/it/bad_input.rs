@@ -223,3 +223,17 @@ fn a_megabyte_of_arguments_passes_where_the_system_lets_it() {
     let ran = host.bulkhead(args.chain([script, "sh".to_owned()]).chain(words));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "10\n100000\n"), "{}", ran.stderr);
 }
+
+#[test]
+fn few_open_files_are_enough_or_refused_in_words() {
+    let host = Host::new();
+    for most in [4, 5, 6, 8, 10, 12, 14, 16, 20, 32, 63] {
+        let script = format!("ulimit -n {most}; \"$0\" run -- true");
+        let ran = host.ended(&mut host.shell(&script));
+        assert_eq!(ran.code, Some(125), "{most} {ran:?}");
+        assert!(ran.stderr.contains(&format!("may open {most} files")), "{most} {ran:?}");
+        assert!(ran.stderr.contains("ulimit -n 1024"), "{most} {ran:?}");
+    }
+    let ran = host.ended(&mut host.shell("ulimit -n 64; \"$0\" run -- true"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
