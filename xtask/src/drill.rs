@@ -12,7 +12,7 @@ mod points;
 mod site;
 mod state;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -100,20 +100,39 @@ pub(crate) fn run(args: &DrillArgs) -> Result<ExitCode, Trouble> {
     let mut code = ExitCode::SUCCESS;
     for drill in chosen {
         print::progress(&format!("{}: {}", drill.name, drill.what));
-        let result = match one(drill, &Site::new(bulkhead.clone(), size)?) {
-            Ok(Seen::Held(seen)) => seen,
-            Ok(Seen::Untried(why)) => format!("ignored: {why}"),
+        let result = match twice(drill, &bulkhead, size) {
+            Ok(result) => result,
             Err(trouble) => {
                 code = ExitCode::FAILURE;
-                let sentence = trouble.sentence();
-                print::progress(&format!("{} FAILED: {sentence}", drill.name));
-                format!("FAILED: {}", programs::last_line(&sentence))
+                format!("FAILED: {}", programs::last_line(&trouble.sentence()))
             }
         };
         table.row([drill.name.to_owned(), drill.what.to_owned(), result]);
     }
     print::result(&table.to_string())?;
     Ok(code)
+}
+
+/// One drill, and what to tell of it. A quick one that fails gets a second try, as every test does,
+/// and both are told.
+fn twice(drill: &Drill, bulkhead: &Path, size: Size) -> Result<String, Trouble> {
+    let once = || {
+        let seen = Site::new(bulkhead.to_owned(), size).and_then(|site| one(drill, &site));
+        seen.inspect_err(|trouble| {
+            print::progress(&format!("{} FAILED: {}", drill.name, trouble.sentence()));
+        })
+    };
+    let told = |seen| match seen {
+        Seen::Held(seen) => seen,
+        Seen::Untried(why) => format!("ignored: {why}"),
+    };
+    match (once(), size) {
+        (Err(first), Size::Quick) => {
+            let why = programs::last_line(&first.sentence());
+            once().map(|seen| format!("FLAKY ({why}): {}", told(seen)))
+        }
+        (seen, Size::Quick | Size::Whole) => seen.map(told),
+    }
 }
 
 /// One drill, between two looks at the host.
