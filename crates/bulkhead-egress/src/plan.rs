@@ -1,6 +1,6 @@
 //! What a gateway is told before it starts.
 
-use std::{net::SocketAddr, str::FromStr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 use bulkhead_policy::EgressRules;
 use bulkhead_spec::{Budget, EgressLimits, Host, HostPattern, Secret, SetHeader, escape};
@@ -75,6 +75,9 @@ pub struct Upstream {
     pub direct: Vec<String>,
     /// Certificate authorities besides those of the host, in PEM.
     pub roots: Vec<String>,
+    /// Files with more of them, read when somebody's word is judged for the first time. One that
+    /// cannot be read vouches for nobody.
+    pub files: Vec<PathBuf>,
 }
 
 impl Upstream {

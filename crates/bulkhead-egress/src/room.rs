@@ -46,7 +46,7 @@ impl Room {
             || plan.rules.allowed().iter().chain(plan.rules.denied()).any(about_requests);
         let authority = reads.then(Authority::new).transpose();
         let authority = authority.map_err(|it| StartFailed::Authority(it.to_string()))?;
-        let trust = Trust::new(&plan.upstream.roots).map_err(StartFailed::Roots)?;
+        let trust = Trust::new(&plan.upstream).map_err(StartFailed::Roots)?;
         let meter = Meter::new(plan.limits, plan.budgets, &report);
         Ok(Self {
             rules: watch::Sender::new(Arc::new(plan.rules)),

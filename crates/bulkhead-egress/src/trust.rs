@@ -1,6 +1,9 @@
 //! Whom the gateway believes.
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use rustls::{
     ClientConfig, RootCertStore,
@@ -8,31 +11,36 @@ use rustls::{
 };
 use tokio::sync::OnceCell;
 
+use crate::plan::Upstream;
+
 /// The certificate authorities of the host, read once: it takes longer than most requests.
 static HOST: OnceLock<RootCertStore> = OnceLock::new();
 
 /// The certificate authorities that a host may be vouched for by.
 pub(crate) struct Trust {
     extra: Vec<CertificateDer<'static>>,
+    files: Vec<PathBuf>,
     config: OnceCell<ClientConfig>,
 }
 
 impl Trust {
-    /// Those of the host, and those in `pems`.
-    pub(crate) fn new(pems: &[String]) -> Result<Self, String> {
+    /// Those of the host, and those that `upstream` names.
+    pub(crate) fn new(upstream: &Upstream) -> Result<Self, String> {
         let mut extra = Vec::new();
-        for pem in pems {
+        for pem in &upstream.roots {
             for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
                 extra.push(certificate.map_err(|it| it.to_string())?);
             }
         }
-        Ok(Self { extra, config: OnceCell::new() })
+        Ok(Self { extra, files: upstream.files.clone(), config: OnceCell::new() })
     }
 
     /// How to talk TLS to a host.
     pub(crate) async fn client(&self) -> Result<ClientConfig, String> {
         let make = || async {
-            let loaded = tokio::task::spawn_blocking(|| HOST.get_or_init(native).clone()).await;
+            let files = self.files.clone();
+            let load = move || with_files(HOST.get_or_init(native).clone(), &files);
+            let loaded = tokio::task::spawn_blocking(load).await;
             let mut roots = loaded.map_err(|it| it.to_string())?;
             for certificate in &self.extra {
                 roots.add(certificate.clone()).map_err(|it| it.to_string())?;
@@ -55,5 +63,16 @@ fn native() -> RootCertStore {
     let found = rustls_native_certs::load_native_certs();
     let (added, ignored) = roots.add_parsable_certificates(found.certs);
     tracing::debug!(added, ignored, "read the certificate authorities of the host");
+    roots
+}
+
+/// `roots` and what the files hold.
+fn with_files(mut roots: RootCertStore, files: &[PathBuf]) -> RootCertStore {
+    for file in files {
+        let read = CertificateDer::pem_file_iter(file);
+        let certificates = read.into_iter().flatten().filter_map(Result::ok);
+        let (added, ignored) = roots.add_parsable_certificates(certificates);
+        tracing::debug!(file = %file.display(), added, ignored, "read certificate authorities");
+    }
     roots
 }

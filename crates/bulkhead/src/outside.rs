@@ -5,7 +5,7 @@ use std::{
     ffi::OsStr,
     fs::File,
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -50,8 +50,7 @@ fn upstream(environment: &Environment) -> Result<Upstream, Failure> {
     });
     let direct = environment.get("NO_PROXY").or_else(|| environment.get("no_proxy"));
     let direct = direct.and_then(OsStr::to_str).unwrap_or_default();
-    let roots = environment.get("NODE_EXTRA_CA_CERTS").map(Path::new);
-    let roots = roots.and_then(|path| std::fs::read_to_string(path).ok());
+    let files = environment.get("NODE_EXTRA_CA_CERTS").map(PathBuf::from);
     Ok(Upstream {
         proxy: proxy.transpose()?,
         direct: direct
@@ -59,7 +58,8 @@ fn upstream(environment: &Environment) -> Result<Upstream, Failure> {
             .map(|it| it.trim().to_owned())
             .filter(|it| !it.is_empty())
             .collect(),
-        roots: roots.into_iter().collect(),
+        roots: Vec::new(),
+        files: files.into_iter().collect(),
     })
 }
 
@@ -99,7 +99,7 @@ impl Secrets for HostSecrets {
 
 impl HostSecrets {
     /// `~/` is the caller's home.
-    fn expand(&self, path: &Path) -> std::path::PathBuf {
+    fn expand(&self, path: &Path) -> PathBuf {
         let home = path.strip_prefix("~").ok().zip(self.0.home());
         home.map_or_else(|| path.to_owned(), |(rest, home)| home.join(rest))
     }

@@ -70,6 +70,27 @@ async fn github() -> (Stage, Web) {
     (Stage::with(&world, GatewayPlan { rules, ..trusting(&pki) }), web)
 }
 
+#[tokio::test]
+async fn an_authority_in_a_file_is_believed_and_a_file_that_is_not_there_vouches_for_nobody() {
+    let pki = Pki::new();
+    let world = Arc::new(World::default());
+    let web = Web::default();
+    world.put("good.com", "203.0.113.1", 443, web.secure(&pki, "good.com").await);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &pki.pem).unwrap();
+    for (files, wanted) in [
+        (vec!["/nowhere.pem".into(), file.path().to_owned()], "200"),
+        (vec!["/nowhere.pem".into()], "502"),
+    ] {
+        let upstream = Upstream { files, ..Upstream::default() };
+        let rules = rules(&["GET https://good.com/**"], &[]);
+        let stage = Stage::with(&world, GatewayPlan { rules, upstream, ..plan() });
+        let request = "GET / HTTP/1.1\r\nHost: good.com\r\nConnection: close\r\n\r\n";
+        let answer = say(&stage, Way::Transparent, "good.com", request).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {wanted} ")), "{answer}");
+    }
+}
+
 /// Rows D22 and D23.
 #[tokio::test]
 async fn requests_are_judged_by_method_and_path_by_every_way() {

@@ -21,6 +21,7 @@ async fn the_proxy_of_the_host_is_asked_for_what_is_not_direct() {
         proxy: Some(format!("http://me:pw@{proxy}").parse().unwrap()),
         direct: vec![".corp.com".to_owned()],
         roots: Vec::new(),
+        files: Vec::new(),
     };
     let rules = rules(&["far.com:9000", "near.corp.com:9000"], &[]);
     let stage = Stage::with(&world, GatewayPlan { rules, upstream, ..plan() });
