@@ -5,13 +5,12 @@
 use std::io;
 
 use bulkhead_guest::{Control, layer};
-use bulkhead_linux::{inherited, reap::end};
+use bulkhead_linux::{heap::Heap, inherited, reap::end};
 use rustix::fs::{Mode, OFlags};
 
-/// The C library's own allocator asks the kernel for memory page by page, which costs more than
-/// all else that the guest does.
+/// There is one guest for each sandbox: nothing that it may not need.
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static HEAP: Heap = Heap::new(0);
 
 fn main() -> ! {
     let role = std::env::args_os().nth(1).unwrap_or_default();

@@ -15,6 +15,7 @@ pub mod crash;
 pub mod datagrams;
 pub mod doors;
 pub mod fork;
+pub mod heap;
 pub mod identity;
 pub mod inherited;
 pub mod landlock;

@@ -22,16 +22,15 @@ use std::io::{self, Write as _};
 
 use ahead::Ahead;
 use args::{Args, Verb};
-use bulkhead_linux::reap;
+use bulkhead_linux::{heap::Heap, reap};
 use commands::rooms;
 use config::Environment;
 use failure::Failure;
 use printer::Printer;
 
-/// The allocator of the C library that we link asks the kernel for memory page by page, which takes
-/// a noticeable part of a start.
+/// As much as a start takes.
 #[global_allocator]
-static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+static HEAP: Heap = Heap::new(320 * 1024);
 
 fn main() -> ! {
     let code = run();

@@ -22,7 +22,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn before_the_run() -> Self {
         Self {
-            kernel: read("/proc/sys/kernel/osrelease"),
+            kernel: version(&read("/proc/sys/kernel/osrelease")),
             cores: thread::available_parallelism().map_or(1, usize::from),
             memory_gib: memory_gib(),
             cgroups: match (mounted("cgroup").is_empty(), mounted("cgroup2").is_empty()) {
@@ -56,6 +56,11 @@ impl fmt::Display for Machine {
             self.load_after
         )
     }
+}
+
+/// The numbers of a release of Linux, without what a distributor appends.
+fn version(release: &str) -> String {
+    release.split(['-', '+']).next().unwrap_or_default().to_owned()
 }
 
 /// The v2 tree of a host that also has v1 controllers, which some runtimes refuse.
