@@ -7,7 +7,7 @@ mod copy;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
@@ -17,6 +17,7 @@ use serde::Deserialize;
 
 use crate::{
     house::{House, Workshop},
+    locked::locked,
     templates::{Template, Version},
 };
 
@@ -392,10 +393,6 @@ fn expanded(text: &str, env: &BTreeMap<String, String>) -> String {
 /// `text` as one word of a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

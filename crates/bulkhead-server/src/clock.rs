@@ -2,6 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Microseconds from 1970 until this moment.
+pub(crate) fn micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// A moment as RFC 3339 has it, in UTC and to the microsecond.
 pub(crate) fn rfc3339(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -1,41 +1,44 @@
 //! The rooms that the server lets people into.
 
+mod copies;
+mod headers;
+mod keepers;
+mod tenant;
+mod workshop;
+
 use std::{
     collections::BTreeMap,
     io,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use bulkhead_engine::rooms::{
-    CheckpointError, Client, ClientError, Journal, JournalError, LaunchError, Life, Lifetime,
-    Listed, Record, Then, fork, launch,
+    Client, Journal, JournalError, LaunchError, Life, Record, launch,
 };
 use bulkhead_engine::way_out::{self, Ask, Reply};
 use bulkhead_policy::Policy;
-use bulkhead_spec::{
-    Egress, Exec, ImageRef, ImageSource, Mount, Network, Pull, Root, SecretBinding,
-    SecretSource, Span, Spec,
-};
-use serde::{Deserialize, Serialize};
+use bulkhead_spec::{Egress, Mount, Network, Spec};
 
+pub(crate) use self::{
+    copies::ForkError,
+    tenant::{Facts, Frozen, Tenant},
+    workshop::Workshop,
+};
 use crate::{
     api::{Api, Settings, meters::Meters},
-    builds::{Builds, Recipe},
-    e2b::{
-        OWN, envd::Watchers, interpreter::Interpreter, network::Wish, transforms::Header,
-        volumes::PLACE,
-    },
+    builds::Builds,
+    e2b::{interpreter::Interpreter, transforms::Header},
     keys::Keys,
-    private, random,
+    locked::locked,
+    random,
     secrets::Secrets,
     templates::{Templates, Version},
-    volumes::{Volume, Volumes},
-    wire::Wire,
+    volumes::Volumes,
 };
 
 /// The label under which a room carries what its guests were promised.
@@ -43,11 +46,6 @@ const LABEL: &str = "bulkhead.e2b";
 
 /// The template of rooms in which code is run piece by piece.
 const INTERPRETER: &str = "code-interpreter-v1";
-
-/// The label of a room in which a template is built.
-const BUILD: &str = "bulkhead.build";
-/// The label of a room that keeps a volume.
-const VOLUME: &str = "bulkhead.volume";
 
 /// What every room is made from.
 #[derive(Clone, Debug)]
@@ -66,6 +64,17 @@ pub struct Base {
     pub gateways: PathBuf,
     /// What the server itself keeps.
     pub state: PathBuf,
+}
+
+impl Base {
+    /// The record of a room `id` that looks like `spec`, under the rules of every room and in the
+    /// hands of whoever builds them all.
+    pub(crate) fn record(&self, id: &str, spec: Spec) -> Record {
+        let mut record = Record::new(id.to_owned(), id.to_owned(), spec, self.policy.clone());
+        record.backend.clone_from(&self.backend);
+        record.runtime.clone_from(&self.runtime);
+        record
+    }
 }
 
 /// Everything that the doors lead to.
@@ -88,65 +97,6 @@ pub struct House {
     closing: AtomicBool,
 }
 
-/// Whether a room is frozen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Frozen {
-    Yes,
-    No,
-}
-
-/// A room, and what its guests were promised.
-#[derive(Debug)]
-pub(crate) struct Tenant {
-    pub(crate) id: String,
-    pub(crate) client: Client,
-    pub(crate) facts: Facts,
-    /// When its time is over.
-    end: Mutex<SystemTime>,
-    pub(crate) paused: AtomicBool,
-    /// What its maker said last about the network.
-    network: Mutex<Wish>,
-    /// Streams that end with the room.
-    wires: Mutex<BTreeMap<u64, Wire>>,
-    next: AtomicU64,
-    /// Who gathers what changes in it.
-    pub(crate) watchers: Watchers,
-    /// Code that is run in it piece by piece.
-    pub(crate) interpreter: Interpreter,
-}
-
-/// A stream that ends with its room.
-#[derive(Debug)]
-pub(crate) struct Binding {
-    tenant: Arc<Tenant>,
-    id: u64,
-}
-
-impl Drop for Binding {
-    fn drop(&mut self) {
-        locked(&self.tenant.wires).remove(&self.id);
-    }
-}
-
-/// What was asked for, and must be known again after the server was restarted.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Facts {
-    pub(crate) template: String,
-    pub(crate) metadata: BTreeMap<String, String>,
-    pub(crate) env: BTreeMap<String, String>,
-    /// What opens the room's own doors, if they are locked.
-    pub(crate) access: Option<String>,
-    /// What opens its ports, if they are locked.
-    #[serde(default)]
-    pub(crate) traffic: Option<String>,
-    #[serde(default)]
-    pub(crate) network: Wish,
-    /// Microseconds since 1970.
-    pub(crate) started: u64,
-    pub(crate) auto_pause: bool,
-    pub(crate) auto_resume: bool,
-}
-
 /// A room that is wanted.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
@@ -158,23 +108,6 @@ pub(crate) struct Wanted {
     pub(crate) mounts: Vec<Mount>,
     /// What it begins with.
     pub(crate) version: Option<Version>,
-}
-
-/// A room in which a template is built.
-pub(crate) struct Workshop {
-    pub(crate) id: String,
-    pub(crate) client: Client,
-    /// Variables of what it begins with.
-    pub(crate) env: BTreeMap<String, String>,
-}
-
-/// Why a room was not copied.
-#[derive(Debug)]
-pub(crate) enum ForkError {
-    /// Its disk could not be copied.
-    Disk(CheckpointError),
-    /// The copies could not be made.
-    Rooms(LaunchError),
 }
 
 impl House {
@@ -189,12 +122,10 @@ impl House {
         let secrets = Secrets::at(&base.state.join("secrets.json"));
         let volumes = Volumes::at(&base.state.join("volumes"));
         let templates = Templates::at(&base.state.join("templates.json"));
-        let tenants = Mutex::new(BTreeMap::new());
         let seal = random::token().map_err(|source| JournalError::System {
             action: "make a seal for uploads",
             source,
         })?;
-        let builds = Builds::default();
         let api = Api::of(settings, &base.state);
         let house = Self {
             base,
@@ -203,17 +134,17 @@ impl House {
             secrets,
             volumes,
             templates,
-            builds,
+            builds: Builds::default(),
             seal,
             domain,
-            tenants,
+            tenants: Mutex::default(),
             api,
             meters: Meters::default(),
             closing: AtomicBool::new(false),
         };
         for listed in house.journal.living()? {
             let record = &listed.record;
-            if record.labels.contains_key(BUILD) {
+            if workshop::is_workshop(record) {
                 // Whoever built in it was killed.
                 let client = Client::new(house.journal.socket(&record.id));
                 house.close_workshop(&record.id, &client).await;
@@ -232,18 +163,9 @@ impl House {
         let Ok(info) = client.inspect().await else { return };
         let left = info.left_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
         let end = SystemTime::now() + left.unwrap_or_default();
-        let tenant = Tenant {
-            id: record.id.clone(),
-            client,
-            network: Mutex::new(facts.network.clone()),
-            facts,
-            end: Mutex::new(end),
-            paused: AtomicBool::new(info.paused),
-            wires: Mutex::default(),
-            next: AtomicU64::new(0),
-            watchers: Watchers::default(),
-            interpreter: Interpreter::adopted(),
-        };
+        let mut tenant = Tenant::new(&record.id, client, facts, end);
+        tenant.paused = AtomicBool::new(info.paused);
+        tenant.interpreter = Interpreter::adopted();
         locked(&self.tenants).insert(record.id.clone(), Arc::new(tenant));
     }
 
@@ -257,22 +179,13 @@ impl House {
         if let Some(version) = &wanted.version {
             self.begin_with(version, &mut record)?;
         }
-        if let Err(error) = launch(&self.base.program, &record).await {
+        if let Err(error) = self.launch(&record).await {
             self.forget_headers(&id);
             return Err(error);
         }
-        let tenant = Arc::new(Tenant {
-            id: id.clone(),
-            client: Client::new(self.journal.socket(&id)),
-            network: Mutex::new(wanted.facts.network.clone()),
-            facts: wanted.facts,
-            end: Mutex::new(SystemTime::now() + wanted.timeout),
-            paused: AtomicBool::new(false),
-            wires: Mutex::default(),
-            next: AtomicU64::new(0),
-            watchers: Watchers::default(),
-            interpreter: Interpreter::default(),
-        });
+        let client = Client::new(self.journal.socket(&id));
+        let end = SystemTime::now() + wanted.timeout;
+        let tenant = Arc::new(Tenant::new(&id, client, wanted.facts, end));
         if tenant.facts.template == INTERPRETER {
             let tenant = Arc::clone(&tenant);
             tokio::spawn(async move { tenant.interpreter.warm(&tenant).await });
@@ -284,129 +197,16 @@ impl House {
         Ok(tenant)
     }
 
-    /// Lets the room of `record` begin with `version`.
-    fn begin_with(&self, version: &Version, record: &mut Record) -> Result<(), LaunchError> {
-        let found = self.journal.find_checkpoint(&version.checkpoint);
-        let found = found.map_err(|error| LaunchError::System(io::Error::other(error)))?;
-        record.layers = found.layers;
-        record.spec.root = found.spec.root;
-        for (name, value) in &version.env {
-            record.spec.env.entry(name.into()).or_insert_with(|| value.into());
-        }
-        Ok(())
-    }
-
-    /// Takes a checkpoint of a room, and returns its name.
-    pub(crate) async fn checkpoint(&self, id: &str) -> Result<String, CheckpointError> {
-        let name = random::word(20).map(|it| format!("e2b-{it}"));
-        let name = name.map_err(|source| CheckpointError::System {
-            action: "find a name for the checkpoint",
-            source,
-        })?;
-        let room = self.journal.find(id)?;
-        Ok(self.journal.checkpoint(&room, Some(&name)).await?.name)
-    }
-
-    /// A room in which `recipe` is built.
-    pub(crate) async fn workshop(&self, recipe: &Recipe) -> Result<Workshop, String> {
-        let id = format!("b{}", random::word(20).map_err(|error| error.to_string())?);
-        let Base { spec, policy, backend, runtime, .. } = self.base.clone();
-        let mut record = Record::new(id.clone(), id.clone(), spec, policy);
-        (record.backend, record.runtime) = (backend, runtime);
-        record.labels.insert(BUILD.to_owned(), String::new());
-        let mut env = BTreeMap::new();
-        if let Some(image) = &recipe.from_image {
-            // The names by which clients mean what every server has.
-            if !matches!(image.as_str(), "e2bdev/base" | "e2bdev/base:latest" | "base") {
-                // A client names no file of this host.
-                let reference = image.parse().map_err(|error| format!("fromImage: {error}"))?;
-                let source = ImageSource::Registry(reference);
-                record.spec.root = Root::Image(ImageRef { source, pull: Pull::default() });
-            }
-        } else if let Some(template) = &recipe.from_template
-            && !OWN.contains(&template.as_str())
-        {
-            let found = self.templates.version(template).map_err(|error| error.to_string())?;
-            let found = found.ok_or_else(|| format!("template '{template}' not found"))?;
-            self.begin_with(&found, &mut record).map_err(|error| error.to_string())?;
-            env = found.env;
-        }
-        launch(&self.base.program, &record).await.map_err(|error| error.to_string())?;
-        Ok(Workshop { client: Client::new(self.journal.socket(&id)), id, env })
-    }
-
-    /// Ends a room in which something was built.
-    pub(crate) async fn close_workshop(&self, id: &str, client: &Client) {
-        let ended = client.end(Duration::ZERO).await.map_err(io::Error::other);
-        let gone = ended.and_then(|()| self.journal.forget(id).map_err(io::Error::other));
-        if let Err(error) = gone {
-            tracing::warn!(%error, id, "a room in which a template was built is left");
-        }
-    }
-
-    /// Where the archive of that hash is, if it is one.
-    pub(crate) fn archive(&self, hash: &str) -> Option<PathBuf> {
-        let fine = hash.len() == 64 && hash.bytes().all(|it| it.is_ascii_hexdigit());
-        fine.then(|| self.base.state.join("files").join(hash.to_ascii_lowercase()))
-    }
-
-    /// What must be in an address at which the archive of that hash may be put.
-    pub(crate) fn upload_token(&self, hash: &str) -> String {
-        crate::keys::hash(&format!("{}:{hash}", self.seal))
-    }
-
-    /// Removes checkpoints that nobody names.
-    pub(crate) fn forget_checkpoints(&self, names: &[String]) {
-        for name in names {
-            if let Err(error) = self.journal.remove_checkpoint(name) {
-                tracing::warn!(%error, "a checkpoint that nobody names stays");
-            }
-        }
-    }
-
-    /// Makes a copy of a room for each of `copies`, which say what its guests are promised.
-    pub(crate) async fn fork(
-        &self,
-        origin: &Tenant,
-        copies: &[Facts],
-        timeout: Duration,
-    ) -> Result<Vec<Arc<Tenant>>, ForkError> {
-        let listed = self.journal.find(&origin.id);
-        let listed = listed.map_err(|error| ForkError::Disk(error.into()))?;
-        let snapshot = self.journal.snapshot_for_fork(&listed).await;
-        let snapshot = snapshot.map_err(ForkError::Disk)?;
-        let system = |error| ForkError::Rooms(LaunchError::System(error));
-        let mut records = Vec::new();
-        for facts in copies {
-            let id = format!("i{}", random::word(20).map_err(system)?);
-            let mut record = listed.record.forked(id.clone(), id.clone(), &snapshot);
-            let text = serde_json::to_string(facts).map_err(|it| system(it.into()))?;
-            record.labels.insert(LABEL.to_owned(), text);
-            record.lifetime = lifetime(facts, timeout);
-            record.spec.env.insert("E2B_SANDBOX_ID".into(), id.into());
-            records.push(record);
-        }
-        let made = fork(&self.base.program, &self.journal, &records).await;
-        made.map_err(ForkError::Rooms)?;
-        for record in &records {
-            self.adopt(record).await;
-        }
-        Ok(records.iter().filter_map(|it| self.tenant(&it.id)).collect())
-    }
-
     /// Makes the room of `record`.
     pub(crate) async fn launch(&self, record: &Record) -> Result<(), LaunchError> {
         launch(&self.base.program, record).await
     }
 
     fn record(&self, id: &str, wanted: &Wanted) -> Result<Record, LaunchError> {
-        let Base { spec, policy, backend, runtime, .. } = self.base.clone();
-        let mut record = Record::new(id.to_owned(), id.to_owned(), spec, policy);
-        record.backend = backend;
-        record.runtime = runtime;
+        let mut record = self.base.record(id, self.base.spec.clone());
         let applied = wanted.facts.network.apply(&mut record.spec);
         applied.map_err(|error| LaunchError::System(io::Error::other(error)))?;
-        record.lifetime = lifetime(&wanted.facts, wanted.timeout);
+        record.lifetime = wanted.facts.lifetime(wanted.timeout);
         let facts = serde_json::to_string(&wanted.facts);
         let facts = facts.map_err(|error| LaunchError::System(io::Error::other(error)))?;
         record.labels.insert(LABEL.to_owned(), facts);
@@ -418,72 +218,6 @@ impl House {
         let asked = wanted.facts.env.iter().map(|(name, it)| (name.as_str(), it.as_str()));
         record.spec.env.extend(asked.chain(own).map(|(name, it)| (name.into(), it.into())));
         Ok(record)
-    }
-
-    /// A small room that sees a volume and nothing else.
-    pub(crate) async fn keeper(&self, volume: &Volume) -> Result<Client, LaunchError> {
-        let start = async || {
-            self.forget_keepers();
-            let id = format!("k{}", random::word(20).map_err(LaunchError::System)?);
-            let Base { policy, backend, runtime, .. } = self.base.clone();
-            let mount = self.volumes.mount(volume, PLACE).map_err(LaunchError::System)?;
-            let spec = Spec { mounts: vec![mount], ..Spec::default() };
-            let mut record = Record::new(id.clone(), id.clone(), spec, policy);
-            (record.backend, record.runtime) = (backend, runtime);
-            let idle = Some(Span(Duration::from_mins(1)));
-            record.lifetime = Lifetime { ttl: None, idle, then: Then::Kill };
-            record.labels.insert(VOLUME.to_owned(), volume.id.clone());
-            launch(&self.base.program, &record).await?;
-            Ok(Client::new(self.journal.socket(&id)))
-        };
-        self.volumes.keeper(volume, start).await
-    }
-
-    /// Forgets the keepers that have ended: nobody asks how.
-    fn forget_keepers(&self) {
-        let ended =
-            |it: &Listed| it.life != Life::Alive && it.record.labels.contains_key(VOLUME);
-        for listed in self.journal.list().unwrap_or_default().iter().filter(|it| ended(it)) {
-            if let Err(error) = self.journal.forget(&listed.record.id) {
-                tracing::warn!(%error, "the record of a keeper stays");
-            }
-        }
-    }
-
-    /// Writes the values of headers where only the gateway of the room reads them.
-    fn lay_headers(&self, id: &str, headers: &[Header]) -> io::Result<Vec<SecretBinding>> {
-        let dir = self.headers_of(id);
-        let lay = |(at, header): (usize, &Header)| {
-            let file = dir.join(at.to_string());
-            private::write(&file, header.value.expose().as_bytes())?;
-            Ok(SecretBinding {
-                name: format!("HEADER_{at}"),
-                source: SecretSource::File(file),
-                hosts: vec![header.host.clone()],
-                header: Some(header.set.clone()),
-            })
-        };
-        headers.iter().enumerate().map(lay).collect()
-    }
-
-    fn headers_of(&self, id: &str) -> PathBuf {
-        self.base.state.join("headers").join(id)
-    }
-
-    fn forget_headers(&self, id: &str) {
-        // Most rooms have none.
-        std::fs::remove_dir_all(self.headers_of(id)).unwrap_or_default();
-    }
-
-    /// Forgets the headers of rooms that ended while nobody looked.
-    fn sweep_headers(&self) {
-        let all = std::fs::read_dir(self.base.state.join("headers")).into_iter().flatten();
-        for entry in all.flatten() {
-            if let Some(id) = entry.file_name().to_str().filter(|it| self.tenant(it).is_none())
-            {
-                self.forget_headers(id);
-            }
-        }
     }
 
     /// The room called `id`, if it lives.
@@ -503,9 +237,9 @@ impl House {
 
     /// Whether a room is still there; one that is not is let go.
     pub(crate) fn lives(&self, tenant: &Tenant) -> bool {
-        let socket = self.journal.socket(&tenant.id);
-        let found = self.journal.find(&tenant.id);
-        let lives = socket.exists() && found.is_ok_and(|it| it.life == Life::Alive);
+        let found = self.journal.room(&tenant.id).ok().flatten();
+        let lives = found.is_some_and(|it| it.life == Life::Alive)
+            && self.journal.socket(&tenant.id).exists();
         if !lives {
             self.let_go(tenant);
         }
@@ -582,76 +316,4 @@ impl House {
         let processors = u64::try_from(processors).unwrap_or(1);
         (processors, mebibytes(limits.memory), mebibytes(limits.disk))
     }
-}
-
-impl Facts {
-    /// Seconds since 1970, with their fraction.
-    pub(crate) fn started_at(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_micros(self.started)
-    }
-}
-
-impl Tenant {
-    /// Starts what every room of `version` runs.
-    async fn start(&self, version: &Version) {
-        let Some(line) = &version.start else { return };
-        let exec = Exec {
-            argv: ["/bin/bash", "-l", "-c", line].map(Into::into).into(),
-            dir: version.dir.as_ref().and_then(|it| it.parse().ok()),
-            ..Exec::default()
-        };
-        if let Err(error) = self.client.spawn(exec, None).await {
-            tracing::warn!(%error, room = self.id, "its start command was not started");
-        }
-    }
-
-    /// What its maker said last about the network.
-    pub(crate) fn network(&self) -> Wish {
-        locked(&self.network).clone()
-    }
-
-    pub(crate) fn set_network(&self, wish: Wish) {
-        *locked(&self.network) = wish;
-    }
-
-    /// When its time is over.
-    pub(crate) fn ends_at(&self) -> SystemTime {
-        *locked(&self.end)
-    }
-
-    /// Its time is over in `timeout` from now.
-    pub(crate) async fn live_for(&self, timeout: Duration) -> Result<(), ClientError> {
-        self.client.live(lifetime(&self.facts, timeout)).await?;
-        *locked(&self.end) = SystemTime::now() + timeout;
-        Ok(())
-    }
-
-    /// Whether it is frozen.
-    pub(crate) fn is_paused(&self) -> bool {
-        let over = self.facts.auto_pause && self.ends_at() < SystemTime::now();
-        over || self.paused.load(Ordering::Relaxed)
-    }
-
-    /// The stream on `wire` ends with the room, as long as the binding lives: afterwards the
-    /// connection serves other requests.
-    pub(crate) fn bind(self: &Arc<Self>, wire: Wire) -> Binding {
-        let id = self.next.fetch_add(1, Ordering::Relaxed);
-        locked(&self.wires).insert(id, wire);
-        Binding { tenant: Arc::clone(self), id }
-    }
-
-    fn cut(&self) {
-        for wire in std::mem::take(&mut *locked(&self.wires)).into_values() {
-            wire.cut();
-        }
-    }
-}
-
-fn lifetime(facts: &Facts, timeout: Duration) -> Lifetime {
-    let then = if facts.auto_pause { Then::Pause } else { Then::Kill };
-    Lifetime { ttl: Some(Span(timeout)), idle: None, then }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

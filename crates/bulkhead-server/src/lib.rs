@@ -16,6 +16,7 @@ mod clock;
 mod e2b;
 mod house;
 mod keys;
+mod locked;
 mod private;
 mod random;
 mod route;

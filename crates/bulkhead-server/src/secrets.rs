@@ -7,14 +7,13 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    sync::Mutex,
 };
 
 use bulkhead_spec::Secret;
 use serde::{Deserialize, Serialize};
 
-use crate::{private, random};
+use crate::{clock, locked::locked, private, random};
 
 /// A secret, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,14 +89,14 @@ impl Secrets {
         value: &str,
         metadata: BTreeMap<String, String>,
     ) -> Result<Label, SecretError> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.turn);
         check(name, value, &metadata)?;
         let mut all = self.read()?;
         if all.iter().any(|it| it.label.name == name) {
             return Err(SecretError::Taken(name.to_owned()));
         }
         let id = format!("sec_{}", random::word(20)?);
-        let (name, now) = (name.to_owned(), now());
+        let (name, now) = (name.to_owned(), clock::micros());
         let label = Label { id, name, version: 1, metadata, created: now, updated: now };
         all.push(Kept { label: label.clone(), value: value.to_owned() });
         self.write(&all)?;
@@ -111,13 +110,13 @@ impl Secrets {
         value: &str,
         metadata: Option<BTreeMap<String, String>>,
     ) -> Result<Option<Label>, SecretError> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.turn);
         let mut all = self.read()?;
         let Some(kept) = all.iter_mut().find(|it| it.label.is(text)) else { return Ok(None) };
         check(&kept.label.name, value, metadata.as_ref().unwrap_or(&kept.label.metadata))?;
         value.clone_into(&mut kept.value);
         kept.label.version += 1;
-        kept.label.updated = now();
+        kept.label.updated = clock::micros();
         if let Some(metadata) = metadata {
             kept.label.metadata = metadata;
         }
@@ -128,7 +127,7 @@ impl Secrets {
 
     /// Forgets one; says whether there was one.
     pub(crate) fn remove(&self, text: &str) -> Result<bool, SecretError> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.turn);
         let mut all = self.read()?;
         let before = all.len();
         all.retain(|it| !it.label.is(text));
@@ -171,11 +170,6 @@ fn check(
         return Err(SecretError::Metadata);
     }
     Ok(())
-}
-
-fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

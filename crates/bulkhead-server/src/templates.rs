@@ -7,13 +7,12 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    sync::{Mutex, MutexGuard},
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::{private, random};
+use crate::{clock, locked::locked, private, random};
 
 /// The tag of whoever names none.
 pub(crate) const DEFAULT: &str = "default";
@@ -71,7 +70,7 @@ impl Version {
     /// One that was made just now.
     pub(crate) fn new(build: String, checkpoint: String) -> Self {
         let (env, start, dir) = (BTreeMap::new(), None, None);
-        Self { build, checkpoint, created: now(), env, start, dir }
+        Self { build, checkpoint, created: clock::micros(), env, start, dir }
     }
 }
 
@@ -144,8 +143,7 @@ impl Templates {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Template>)) -> io::Result<Vec<String>> {
-        let _turn: MutexGuard<'_, ()> =
-            self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn: MutexGuard<'_, ()> = locked(&self.turn);
         let mut all = self.list()?;
         let before = checkpoints(&all);
         change(&mut all);
@@ -187,11 +185,6 @@ pub(crate) fn uuid() -> io::Result<String> {
     let groups = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
     let groups = groups.map(|(from, to)| part(from, to).collect::<String>());
     Ok(groups.join("-"))
-}
-
-fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

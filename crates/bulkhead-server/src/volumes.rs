@@ -8,14 +8,14 @@ use std::{
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
 };
 
 use bulkhead_engine::rooms::Client;
 use bulkhead_spec::{Access, GuestPath, HostPath, Mount};
 use serde::{Deserialize, Serialize};
 
-use crate::{private, random};
+use crate::{locked::locked, private, random};
 
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Volumes {
     }
 
     pub(crate) fn create(&self, name: &str) -> Result<Volume, VolumeError> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = locked(&self.turn);
         let fine = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_');
         if name.is_empty() || 64 < name.len() || !name.bytes().all(fine) {
             return Err(VolumeError::Name);
@@ -90,7 +90,7 @@ impl Volumes {
             keeper.end(std::time::Duration::ZERO).await.unwrap_or_default();
         }
         {
-            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _turn = locked(&self.turn);
             let mut all = self.list()?;
             all.retain(|it| it.id != volume.id);
             private::write_json(&self.dir.join("volumes.json"), &all)?;

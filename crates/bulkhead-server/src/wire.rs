@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     io,
     os::fd::{AsFd as _, OwnedFd},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -17,7 +17,9 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-use crate::{api::guard::Arrival, house::House, route::Doors, tls::Certificates};
+use crate::{
+    api::guard::Arrival, house::House, locked::locked, route::Doors, tls::Certificates,
+};
 
 /// How long a client may take for the head of a request.
 const HEAD: Duration = Duration::from_secs(30);
@@ -38,12 +40,12 @@ struct Inner {
 impl Wire {
     /// Cuts the connection: the client sees a reset, as when a machine goes away.
     pub(crate) fn cut(&self) {
-        let socket = self.0.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let socket = locked(&self.0.socket).take();
         if let Some(socket) = socket {
             let none = Some(Duration::ZERO);
             rustix::net::sockopt::set_socket_linger(&socket, none).unwrap_or_default();
         }
-        let task = self.0.task.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let task = locked(&self.0.task).take();
         if let Some(task) = task {
             task.abort();
         }
@@ -176,7 +178,7 @@ fn take(doors: &Arc<Doors>, accepted: Accepted, connections: &mut JoinSet<()>) {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection ended early");
         }
-        closing.0.socket.lock().unwrap_or_else(PoisonError::into_inner).take();
+        locked(&closing.0.socket).take();
     });
-    *wire.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+    *locked(&wire.0.task) = Some(task);
 }

@@ -9,7 +9,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
@@ -30,7 +30,7 @@ use super::{
     guard::Caller,
     problem::{Kind, Problem},
 };
-use crate::{house::House, random};
+use crate::{house::House, locked::locked, random};
 
 /// How long an answer is kept.
 const WINDOW: Duration = Duration::from_hours(24);
@@ -111,7 +111,7 @@ impl Ledger {
     }
 
     fn busy(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.busy)
     }
 
     fn path(&self, slot: &str) -> PathBuf {

@@ -1,10 +1,11 @@
 //! Numbers for Prometheus.
 
+use crate::locked::locked;
 use std::{
     collections::BTreeMap,
     fmt::Write as _,
     sync::{
-        Mutex, PoisonError,
+        Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -42,7 +43,7 @@ impl Meters {
 
     /// A call was answered.
     pub(crate) fn answered(&self, call: &'static str, status: u16) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = locked(&self.answers);
         *answers.entry((call, status)).or_default() += 1;
     }
 
@@ -58,7 +59,7 @@ impl Meters {
         out.title("bulkhead_exec_duration_seconds", "histogram", "How long programs ran.");
         self.runs.write("bulkhead_exec_duration_seconds", "", out);
         out.title("bulkhead_http_requests_total", "counter", "Calls that were answered.");
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = locked(&self.answers);
         for ((call, status), count) in &*answers {
             let labels = format!("call=\"{call}\",status=\"{status}\"");
             out.value("bulkhead_http_requests_total", &labels, *count);

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use axum::{
@@ -21,7 +21,7 @@ use super::{
     operation::{Gives, Operation, call},
     problem::Problem,
 };
-use crate::house::House;
+use crate::{house::House, locked::locked};
 
 /// The form of the page.
 const FORM: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -133,7 +133,7 @@ struct Usage {
 
 impl Tally {
     fn write(&self, path: &Path, page: &mut Page) {
-        let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = locked(&self.0);
         // Nobody else reads it here, so this ends where the record does.
         while let Ok(lines @ [_, ..]) = lines(path, sums.at).as_deref() {
             for (end, line) in lines {

@@ -53,9 +53,8 @@ pub(super) fn record(base: &Base, id: &str, wanted: NewSandbox) -> Result<Record
             "`name` has letters, digits, `-`, `_` and `.`, at most 64, a letter or digit first",
         ));
     }
-    let mut record = Record::new(id.to_owned(), name, spec, base.policy.clone());
-    record.backend.clone_from(&base.backend);
-    record.runtime.clone_from(&base.runtime);
+    let mut record = base.record(id, spec);
+    record.name = name;
     record.lifetime = lifetime(&wanted.lifetime.unwrap_or_default())?;
     for (key, value) in wanted.labels {
         check_label(&key, &value)?;

@@ -119,7 +119,6 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     let token = |wanted: bool| wanted.then(random::token).transpose().map_err(internal);
     let traffic = token(network.hides_ports())?;
     let access = token(secure)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let facts = Facts {
         template: wanted.template_id,
         metadata: wanted.metadata.unwrap_or_default(),
@@ -127,7 +126,7 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
         access,
         traffic,
         network,
-        started: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+        started: crate::clock::micros(),
         auto_pause: wanted.auto_pause,
         auto_resume,
     };

@@ -1,10 +1,6 @@
 //! Snapshots of rooms, and copies of rooms.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use axum::{
     Router,
@@ -153,11 +149,10 @@ fn copied(facts: &Facts) -> Result<Facts, ApiError> {
     let again = |token: &Option<String>| {
         token.as_ref().map(|_| random::token()).transpose().map_err(internal)
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Ok(Facts {
         access: again(&facts.access)?,
         traffic: again(&facts.traffic)?,
-        started: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+        started: crate::clock::micros(),
         ..facts.clone()
     })
 }

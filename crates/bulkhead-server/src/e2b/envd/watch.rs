@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use axum::response::Response;
@@ -20,7 +20,7 @@ use super::{
     entry::absolute,
     filesystem::{look, trouble},
 };
-use crate::random;
+use crate::{locked::locked, random};
 
 /// The most events that wait for a watcher that does not come for them.
 const MOST: usize = 10_000;
@@ -206,8 +206,4 @@ pub(super) fn remove(call: &Call) -> Result<Value, RpcError> {
 
 fn unknown(id: &str) -> RpcError {
     RpcError::new(Code::NotFound, format!("watcher with id {id} not found"))
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

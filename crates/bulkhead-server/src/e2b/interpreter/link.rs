@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -24,7 +24,7 @@ use super::{
     report::{self, Hello, LONGEST, Lines, Report, What},
     scripts,
 };
-use crate::house::Tenant;
+use crate::{house::Tenant, locked::locked};
 
 /// How long a supervisor may take to begin, to obey, or to read.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -275,8 +275,4 @@ async fn left(client: &Client) -> Option<Attached> {
     let programs = client.programs().await.ok()?;
     let found = programs.iter().find(|it| it.running && it.tag.as_deref() == Some(TAG))?;
     client.attach(found.id, From::Now).await.ok()
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
