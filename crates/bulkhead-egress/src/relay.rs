@@ -123,8 +123,12 @@ async fn splice(
         from.readable().await?;
         // Held only while bytes are on their way: idle connections have none.
         let pipe = pipes::take()?;
-        let Some(mut left) = pipe.fill(from)? else { continue };
+        let Some(mut left) = pipe.fill(from)? else {
+            pipe.give_back();
+            continue;
+        };
         if left == 0 {
+            pipe.give_back();
             return rustix::net::shutdown(to, rustix::net::Shutdown::Write)
                 .or_else(|error| match error {
                     // It has gone already; the other direction finds out by itself.

@@ -90,3 +90,46 @@ fn or_later(moved: io::Result<usize>) -> io::Result<Option<usize>> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::relay::splice;
+
+    /// Making a pipe of this size costs as much as passing on what it holds.
+    #[tokio::test]
+    async fn one_pipe_serves_a_connection_that_often_has_nothing_to_say() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let here = listener.local_addr().unwrap();
+        let pair = async || {
+            let (near, far) = tokio::join!(TcpStream::connect(here), listener.accept());
+            (near.unwrap(), far.unwrap().0)
+        };
+        let ((program, inside), (outside, host)) = (pair().await, pair().await);
+        let number = |it: &Pipe| rustix::fs::fstat(&it.read).unwrap().st_ino;
+        let first = take().unwrap();
+        let known = number(&first);
+        first.give_back();
+        let talk = async {
+            for _ in 0..20 {
+                program.writable().await.unwrap();
+                program.try_write(b"x").unwrap();
+                let mut byte = [0];
+                loop {
+                    host.readable().await.unwrap();
+                    match host.try_read(&mut byte) {
+                        Ok(count) => break assert_eq!(count, 1),
+                        Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                    }
+                }
+            }
+            drop(program);
+        };
+        let (carried, ()) = tokio::join!(splice(&inside, &outside, |_| Ok(())), talk);
+        carried.unwrap();
+        let kept: Vec<_> = SPARE.with_borrow(|spare| spare.iter().map(number).collect());
+        assert_eq!(kept, [known]);
+    }
+}
