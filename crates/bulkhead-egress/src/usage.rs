@@ -98,7 +98,8 @@ impl Drop for Reader {
 
 impl Tokens {
     fn total(&self) -> u64 {
-        self.input + self.output + self.cache_read + self.cache_write
+        let parts = [self.output, self.cache_read, self.cache_write];
+        parts.into_iter().fold(self.input, u64::saturating_add)
     }
 
     fn read_line(&mut self, line: &[u8]) {
@@ -152,7 +153,7 @@ impl Tokens {
         let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
         let cached = count("cachedContentTokenCount");
         self.input = self.input.max(count("promptTokenCount").saturating_sub(cached));
-        let output = count("candidatesTokenCount") + count("thoughtsTokenCount");
+        let output = count("candidatesTokenCount").saturating_add(count("thoughtsTokenCount"));
         self.output = self.output.max(output);
         self.cache_read = self.cache_read.max(cached);
     }
@@ -205,6 +206,15 @@ mod tests {
                 "usageMetadata":{"promptTokenCount":100,"candidatesTokenCount":7,
                 "thoughtsTokenCount":3,"totalTokenCount":110}}]"#,
                 (110, Money(225)),
+            ),
+            // More than anybody can count is as much as can be counted.
+            (
+                r#"{"usage":{"input_tokens":18446744073709551615,"output_tokens":18446744073709551615}}"#,
+                (u64::MAX, Money(u64::MAX)),
+            ),
+            (
+                r#"{"usageMetadata":{"candidatesTokenCount":18446744073709551615,"thoughtsTokenCount":1}}"#,
+                (u64::MAX, Money(u64::MAX)),
             ),
             (r#"{"error":"no"}"#, (0, Money(0))),
             ("not json", (0, Money(0))),
