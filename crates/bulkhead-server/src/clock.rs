@@ -29,7 +29,8 @@ pub(crate) fn parse(text: &str) -> Option<SystemTime> {
     let (hour, minute) =
         (clock.next()?.parse::<u64>().ok()?, clock.next()?.parse::<u64>().ok()?);
     let second: f64 = clock.next()?.parse().ok()?;
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 {
+    let written = year <= 9999 && (1..=12).contains(&month) && (1..=31).contains(&day);
+    if !written || hour > 23 || minute > 59 || !(0.0..61.0).contains(&second) {
         return None;
     }
     let seconds = days(year, month, day)? * 86_400 + hour * 3600 + minute * 60;
@@ -40,7 +41,8 @@ pub(crate) fn parse(text: &str) -> Option<SystemTime> {
         None | Some(("Z" | "z", "")) => Some(at),
         Some((sign, offset)) => {
             let (hours, minutes) = offset.split_once(':')?;
-            let minutes = hours.parse::<u64>().ok()? * 60 + minutes.parse::<u64>().ok()?;
+            let minutes = u64::from(hours.parse::<u8>().ok()?) * 60
+                + u64::from(minutes.parse::<u8>().ok()?);
             let offset = Duration::from_secs(minutes * 60);
             if sign == "+" { at.checked_sub(offset) } else { at.checked_add(offset) }
         }
@@ -103,5 +105,26 @@ mod tests {
         let zoned = parse("2026-11-16T03:11:13.5+01:00").unwrap();
         assert_eq!(rfc3339(zoned), "2026-11-16T02:11:13.500000Z");
         assert_eq!(parse("yesterday"), None);
+    }
+
+    #[test]
+    fn a_moment_that_no_calendar_has_is_none() {
+        for text in [
+            "99999999999999-01-01T00:00:00Z",
+            "18446744073709551615-12-31T00:00:00Z",
+            "0000-01-01T00:00:00Z",
+            "2026-13-01T00:00:00Z",
+            "2026-11-16T00:00:1e300Z",
+            "2026-11-16T00:00:NaNZ",
+            "2026-11-16T00:00:-1Z",
+            "2026-11-16T00:00:00+307445734561825861:00",
+            "2026-11-16T00:00:00+00:18446744073709551615",
+            "1970-01-01T00:00:00+01",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        let before = parse("1970-01-01T00:00:00+01:00");
+        assert!(before.is_none_or(|it| it < UNIX_EPOCH));
+        assert_eq!(seconds_of("1970-01-01T00:00:00+01:00"), None);
     }
 }
