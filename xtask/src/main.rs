@@ -3,6 +3,7 @@
 mod account;
 mod bench;
 mod drill;
+mod fuzz;
 mod leaks;
 mod print;
 mod processes;
@@ -18,6 +19,7 @@ use clap::{Parser, Subcommand};
 
 use crate::bench::BenchCommand;
 use crate::drill::DrillArgs;
+use crate::fuzz::FuzzArgs;
 use crate::vm::Vm;
 
 /// Chores of the Bulkhead project.
@@ -35,6 +37,8 @@ enum Chore {
     Bench(BenchCommand),
     /// Do to rooms what may go wrong, and look at what is left.
     Drill(DrillArgs),
+    /// Feed hostile bytes to whatever reads them, steered by coverage.
+    Fuzz(FuzzArgs),
     /// Run the tests in a virtual machine with cgroup v2 and a systemd user session.
     #[command(subcommand)]
     Vm(Vm),
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Chore::Bench(command) => bench::run(command),
         Chore::Drill(args) => drill::run(&args),
+        Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Vm(verb) => vm::run(verb),
     };
     match done {

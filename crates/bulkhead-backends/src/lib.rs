@@ -11,6 +11,8 @@ pub mod container;
 mod doors;
 mod error;
 mod finding;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod guest;
 mod identity;
 mod native;

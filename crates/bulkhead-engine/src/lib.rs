@@ -10,6 +10,8 @@
 mod console;
 mod engine;
 mod error;
+#[doc(hidden)]
+pub mod fuzzing;
 mod ledger;
 mod neighbours;
 mod place;

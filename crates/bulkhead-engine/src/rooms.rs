@@ -13,6 +13,8 @@ mod checkpoint;
 mod client;
 mod fork;
 mod frame;
+#[doc(hidden)]
+pub(crate) mod fuzzing;
 mod journal;
 mod keep;
 mod launch;

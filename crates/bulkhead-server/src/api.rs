@@ -47,6 +47,7 @@ use axum::{
 use bulkhead_engine::rooms::Record;
 use tokio::sync::{Semaphore, watch};
 
+pub(crate) use self::files::check_archive;
 pub use self::stream::PROTOCOL;
 use self::{
     guard::{Names, Post},

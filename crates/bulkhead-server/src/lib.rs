@@ -14,6 +14,8 @@ mod api;
 mod builds;
 mod clock;
 mod e2b;
+#[doc(hidden)]
+pub mod fuzzing;
 mod house;
 mod keys;
 mod locked;

@@ -23,6 +23,8 @@ mod egress;
 mod escape;
 mod event;
 mod exec;
+#[doc(hidden)]
+pub mod fuzzing;
 mod guarantee;
 mod image;
 mod limits;

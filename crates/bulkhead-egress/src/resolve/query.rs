@@ -107,6 +107,16 @@ fn answer_to(question: &Message, bytes: &[u8]) -> Option<Message> {
     ours.then_some(answer)
 }
 
+/// Reads an answer to any question, for fuzzers.
+pub(super) fn read_any(bytes: &[u8]) -> Option<Answer> {
+    let answer = Message::from_vec(bytes).ok()?;
+    let mut question = Message::query();
+    question.metadata.id = answer.metadata.id;
+    question.queries.clone_from(&answer.queries);
+    drop(answer_to(&question, bytes));
+    Some(read(&answer))
+}
+
 /// The addresses of an answer. The server has followed the aliases, and what the addresses are
 /// is looked at before any is dialled, so whose they are does not matter.
 fn read(answer: &Message) -> Answer {

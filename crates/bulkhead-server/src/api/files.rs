@@ -19,6 +19,7 @@ use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+pub(crate) use self::archive::check_archive;
 use self::range::Part;
 use super::{
     ask::{Json, Path, Query},

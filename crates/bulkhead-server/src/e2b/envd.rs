@@ -94,7 +94,8 @@ fn may_pass(tenant: &Tenant, headers: &HeaderMap) -> bool {
     given.is_some_and(|it| same(it, traffic))
 }
 
-async fn within(tenant: Arc<Tenant>, request: Request) -> Response {
+/// Answers a request for the room itself.
+pub(crate) async fn within(tenant: Arc<Tenant>, request: Request) -> Response {
     let path = request.uri().path().to_owned();
     if path == "/health" {
         return StatusCode::NO_CONTENT.into_response();

@@ -23,12 +23,12 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-pub(crate) use self::door::answer;
 use self::{
     context::{Context, Refused},
     link::{Ended, Link},
     report::Living,
 };
+pub(crate) use self::{door::answer, report::check as check_report};
 use crate::house::Tenant;
 
 /// The port that stands for the interpreter of a room.

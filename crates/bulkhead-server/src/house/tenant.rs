@@ -94,7 +94,7 @@ impl Facts {
 
 impl Tenant {
     /// A room that lives, until `end`.
-    pub(super) fn new(id: &str, client: Client, facts: Facts, end: SystemTime) -> Self {
+    pub(crate) fn new(id: &str, client: Client, facts: Facts, end: SystemTime) -> Self {
         Self {
             id: id.to_owned(),
             client,

@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Read},
-    os::unix::net::UnixStream as BlockingStream,
     sync::Arc,
 };
 
@@ -242,7 +241,9 @@ async fn up(
     theirs.set_nonblocking(false).map_err(system)?;
     let (records, sent) = mpsc::channel(4);
     // The archive is read by a thread of its own: it may take as long as its sender does.
-    let reading = tokio::task::spawn_blocking(move || unpack(theirs, &records));
+    let gone = |_| io::Error::other("the sandbox takes no more");
+    let each = move |bytes: Vec<u8>| records.blocking_send(bytes).map_err(gone);
+    let reading = tokio::task::spawn_blocking(move || unpack(theirs, each));
     let (given, passed) = tokio::join!(give(ours, body), pass(sent, upload));
     let read = reading.await.map_err(|error| Problem::internal(&error))?;
     given?;
@@ -280,9 +281,10 @@ async fn pass(
 
 /// Reads an archive to its end and sends what it holds. Only files, directories and symbolic links
 /// are made; anything else, and a name that leads elsewhere, is refused.
-fn unpack(archive: BlockingStream, to: &mpsc::Sender<Vec<u8>>) -> io::Result<()> {
-    let gone = |_| io::Error::other("the sandbox takes no more");
-    let send = |bytes: Vec<u8>| to.blocking_send(bytes).map_err(gone);
+fn unpack(
+    archive: impl Read,
+    mut send: impl FnMut(Vec<u8>) -> io::Result<()>,
+) -> io::Result<()> {
     let mut archive = Archive::new(archive);
     let top = Facts {
         kind: FileKind::Dir,
@@ -318,6 +320,19 @@ fn unpack(archive: BlockingStream, to: &mpsc::Sender<Vec<u8>>) -> io::Result<()>
         send(tree::record(&Record::Entry { path: Vec::new(), facts: top })?)?;
     }
     send(tree::record(&Record::End)?)
+}
+
+/// Reads an archive for a fuzzer: what is sent of it is a tree, and not much longer than it.
+pub(crate) fn check_archive(bytes: &[u8]) {
+    let mut sent = Vec::new();
+    let most = 4 * bytes.len() + (64 << 10);
+    let read = unpack(bytes, |record| {
+        sent.extend(record);
+        assert!(sent.len() <= most, "an archive that unpacks to more than it holds");
+        Ok(())
+    });
+    bulkhead_engine::fuzzing::tree(&sent);
+    drop(read);
 }
 
 /// What an entry is; nothing for one that only describes others.

@@ -166,6 +166,19 @@ impl Lines {
     }
 }
 
+/// Reads what a supervisor says, for a fuzzer.
+pub(crate) fn check(bytes: &[u8]) {
+    let mut lines = Lines::default();
+    for piece in bytes.chunks(61) {
+        let Ok(whole) = lines.take(piece) else { return };
+        for report in whole.iter().filter_map(|it| read(it)) {
+            if let What::Shown(forms, standing) = report.what {
+                super::lines::shown(forms, standing);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,5 @@
+//! The readers of what clients and shims say, for fuzzers and generated tests. Nothing else uses
+//! this.
+
+pub use crate::rooms::fuzzing::opening;
+pub use bulkhead_backends::fuzzing::tree;
