@@ -1,6 +1,9 @@
 //! How much may pass.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering::Relaxed},
+};
 
 use bulkhead_egress::GatewayPlan;
 use bulkhead_spec::{Bytes, EgressLimits};
@@ -75,6 +78,41 @@ async fn so_many_requests_and_no_more() {
     assert!(said.starts_with("HTTP/1.1 429"), "{said}");
     assert!(said.contains("no more requests may be made"), "{said}");
     assert_eq!(stage.gateway.usage().requests, 3);
+}
+
+/// Row D21: for somebody who does not read, no more is taken from a host than the kernel's buffers
+/// and ours hold.
+#[tokio::test]
+async fn for_who_does_not_read_nothing_is_read() {
+    let world = Arc::new(World::default());
+    let (raw, taken) = servers::endless("hello").await;
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n";
+    let (web, from_web) = servers::endless(head).await;
+    world.put("good.com", "203.0.113.1", 9000, raw);
+    world.put("good.com", "203.0.113.1", 80, web);
+    let stage = Stage::new(&world, &["http://good.com", "good.com:9000"], &[]);
+    for way in TUNNELS {
+        let stream = reach(&stage, way, "good.com", 9000).await.stream();
+        stalls(&taken, &format!("{way:?}")).await;
+        drop(stream);
+        let mut stream = reach(&stage, way, "good.com", 80).await.stream();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: good.com\r\n\r\n").await.unwrap();
+        stalls(&from_web, &format!("{way:?}, HTTP")).await;
+    }
+}
+
+/// Waits until no more is taken, which must be so before long.
+async fn stalls(taken: &AtomicUsize, what: &str) {
+    let (start, mut before) = (taken.load(Relaxed), 0);
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        let now = taken.load(Relaxed) - start;
+        assert!(now < 64 << 20, "{what}: {now}");
+        if now != 0 && now == before {
+            return;
+        }
+        before = now;
+    }
 }
 
 /// Row D21: a crowd that says nothing is turned away, and does not keep others out for long.

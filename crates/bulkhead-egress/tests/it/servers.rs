@@ -3,7 +3,10 @@
 use std::{
     convert::Infallible,
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use bytes::Bytes;
@@ -119,6 +122,28 @@ impl Web {
     }
 }
 
+/// Says more than anybody wants to hear, in HTTP if `greeting` is, and counts what was taken.
+pub(crate) async fn endless(greeting: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let taken = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&taken);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let count = Arc::clone(&count);
+            tokio::spawn(async move {
+                let chunk = vec![b'x'; 64 << 10];
+                let mut written = stream.write_all(greeting.as_bytes()).await;
+                while written.is_ok() {
+                    count.fetch_add(chunk.len(), Relaxed);
+                    written = stream.write_all(&chunk).await;
+                }
+            });
+        }
+    });
+    (at, taken)
+}
+
 /// Says `answer` to whoever has sent a head, as it is.
 pub(crate) async fn scripted(answer: &'static [u8]) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -179,6 +204,27 @@ impl Pki {
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
+}
+
+/// A TLS client that hides a hello in its hello, as browsers do: `name` is the one outside. What
+/// the server makes of it does not matter here.
+pub(crate) async fn hiding(stream: TcpStream, name: &str) -> std::io::Result<()> {
+    use rustls::client::{EchGreaseConfig, EchMode};
+
+    let suite = rustls::crypto::aws_lc_rs::hpke::ALL_SUPPORTED_SUITES[0];
+    let (key, _) = suite.generate_key_pair().unwrap();
+    let config = ClientConfig::builder_with_provider(provider())
+        .with_ech(EchMode::Grease(EchGreaseConfig::new(suite, key)))
+        .unwrap()
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth();
+    let name = name.to_owned().try_into().unwrap();
+    let connected = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+    match connected {
+        // It has answered: its certificate is what is not believed.
+        Err(error) if error.to_string().contains("certificate") => Ok(()),
+        other => other.map(drop),
+    }
 }
 
 /// A TLS client that trusts `pem` and asks for `name`.

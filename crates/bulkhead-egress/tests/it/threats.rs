@@ -68,6 +68,36 @@ async fn what_no_rule_allows_is_refused_by_every_way() {
     assert!(stage.asked().is_empty());
 }
 
+/// Row D9: where a host sends a program is told to the program, which must ask for it anew.
+#[tokio::test]
+async fn nobody_follows_a_redirect_for_a_program() {
+    let (world, web) = world().await;
+    let stage = Stage::new(&world, &["http://good.com"], &[]);
+    for way in ALL {
+        let moved = http::Response::builder()
+            .status(302)
+            .header("location", "http://evil.com/taken")
+            .body(http_body_util::Full::default())
+            .unwrap();
+        web.answer(moved);
+        let said = if way == Way::Absolute {
+            let get =
+                "GET http://good.com/ HTTP/1.1\r\nHost: good.com\r\nConnection: close\r\n\r\n";
+            ways::raw_http(&stage, get.as_bytes()).await
+        } else {
+            let mut stream = reach(&stage, way, "good.com", 80).await.stream();
+            let get = "GET / HTTP/1.1\r\nHost: good.com\r\nConnection: close\r\n\r\n";
+            stream.write_all(get.as_bytes()).await.unwrap();
+            ways::read_head(&mut stream).await
+        };
+        assert!(said.starts_with("HTTP/1.1 302"), "{way:?} {said}");
+        assert!(said.to_lowercase().contains("location: http://evil.com/taken"), "{said}");
+        assert!(!gets_through(&stage, way, "evil.com", 80).await, "{way:?}");
+    }
+    assert_eq!(web.heard().len(), ALL.len());
+    assert!(!stage.asked().contains(&"evil.com".to_owned()));
+}
+
 /// Row D2: addresses in every spelling.
 #[tokio::test]
 async fn addresses_are_refused_unless_they_are_listed() {

@@ -56,6 +56,22 @@ async fn tls_to_another_name_is_cut_by_every_way() {
     assert_eq!(stage.denied(), [("good.com".to_owned(), 443)]);
 }
 
+/// Row D6: whatever is hidden in a hello, the name outside is the one that is judged and that the
+/// host goes by if it cannot read the other.
+#[tokio::test]
+async fn a_hello_within_a_hello_is_judged_by_the_name_outside() {
+    let pki = Pki::new();
+    let (world, web) = world(&pki).await;
+    let stage = Stage::new(&world, &["good.com"], &[]);
+    for way in TUNNELS {
+        let stream = reach(&stage, way, "good.com", 443).await.stream();
+        servers::hiding(stream, "good.com").await.unwrap();
+        let stream = reach(&stage, way, "good.com", 443).await.stream();
+        assert!(servers::hiding(stream, "other.com").await.is_err(), "{way:?}");
+    }
+    assert!(web.heard().is_empty());
+}
+
 /// Row D7.
 #[tokio::test]
 async fn opaque_bytes_on_443_are_cut_by_every_way() {
