@@ -17,12 +17,12 @@ use crate::trouble::{OrTrouble, Trouble};
 /// Counts edges and what is compared with what, and tells the fuzzer.
 const FLAGS: [&str; 7] = [
     "--cfg=fuzzing",
-    "-Ccodegen-units=1",
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
     "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
     "-Cllvm-args=-sanitizer-coverage-pc-table",
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Ccodegen-units=1",
 ];
 
 #[derive(Args)]
@@ -87,11 +87,14 @@ fn build() -> Result<PathBuf, Trouble> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     // For this target alone: what runs while building has nobody to tell.
     let flags = format!("CARGO_TARGET_{}_RUSTFLAGS", target.to_uppercase().replace('-', "_"));
-    let dir = dir();
+    let (dir, here) = (dir(), programs::repository().join("fuzz"));
+    // What is tried is made of what is shipped; the fuzzer itself comes on top.
+    fs::copy(programs::repository().join("Cargo.lock"), here.join("Cargo.lock"))
+        .or_trouble(|| "could not copy `Cargo.lock`".to_owned())?;
     programs::run(
         programs::command("cargo")
-            .current_dir(programs::repository().join("fuzz"))
-            .args(["build", "--locked", "--target", &target, "--target-dir"])
+            .current_dir(here)
+            .args(["build", "--target", &target, "--target-dir"])
             .arg(&dir)
             .env(flags, FLAGS.join(" ")),
     )?;
