@@ -20,6 +20,7 @@ mod keep;
 mod launch;
 mod layers;
 mod protocol;
+mod restore;
 mod shim;
 
 pub use bulkhead_backends::guest::files as tree;
@@ -34,4 +35,5 @@ pub use journal::{
 };
 pub use launch::{LaunchError, launch};
 pub use protocol::{Failed, ProgramInfo, RoomInfo, Stats};
+pub use restore::{RestoreError, Running};
 pub use shim::{Ready, hold, hold_claimed};

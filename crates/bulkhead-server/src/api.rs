@@ -8,6 +8,7 @@
 //! both made from; each says what scope it needs.
 
 mod ask;
+mod checkpoints;
 mod events;
 mod exec;
 mod files;
@@ -118,6 +119,7 @@ impl House {
 /// Every call.
 fn operations() -> Vec<Operation> {
     let mut all = sandboxes::operations();
+    all.extend(checkpoints::operations());
     all.extend(programs::operations());
     all.push(exec::operation());
     all.push(output::logs_operation());

@@ -7,7 +7,7 @@ mod tenant;
 mod workshop;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
     sync::{
@@ -25,7 +25,7 @@ use bulkhead_policy::Policy;
 use bulkhead_spec::{Egress, Mount, Network, Spec};
 
 pub(crate) use self::{
-    copies::ForkError,
+    copies::{ForkError, OWN_LABELS, Place},
     tenant::{Facts, Frozen, Tenant},
     workshop::Workshop,
 };
@@ -92,6 +92,8 @@ pub struct House {
     /// The name that user ports are reached by.
     pub(crate) domain: Option<String>,
     tenants: Mutex<BTreeMap<String, Arc<Tenant>>>,
+    /// Rooms that were let go and may still be in the journal.
+    leaving: Mutex<BTreeSet<String>>,
     pub(crate) api: Api,
     pub(crate) meters: Meters,
     closing: AtomicBool,
@@ -138,12 +140,17 @@ impl House {
             seal,
             domain,
             tenants: Mutex::default(),
+            leaving: Mutex::default(),
             api,
             meters: Meters::default(),
             closing: AtomicBool::new(false),
         };
-        for listed in house.journal.living()? {
+        for listed in house.journal.list()? {
             let record = &listed.record;
+            if listed.life != Life::Alive {
+                house.forget_guests(record);
+                continue;
+            }
             if workshop::is_workshop(record) {
                 // Whoever built in it was killed.
                 let client = Client::new(house.journal.socket(&record.id));
@@ -172,14 +179,7 @@ impl House {
     /// Makes a room.
     pub(crate) async fn make(&self, wanted: Wanted) -> Result<Arc<Tenant>, LaunchError> {
         let id = format!("i{}", random::word(20).map_err(LaunchError::System)?);
-        let mut record = self.record(&id, &wanted)?;
-        let laid = self.lay_headers(&id, &wanted.headers).map_err(LaunchError::System)?;
-        record.spec.egress.secrets.extend(laid);
-        record.spec.mounts.extend(wanted.mounts.iter().cloned());
-        if let Some(version) = &wanted.version {
-            self.begin_with(version, &mut record)?;
-        }
-        if let Err(error) = self.launch(&record).await {
+        if let Err(error) = self.build(&id, &wanted).await {
             self.forget_headers(&id);
             return Err(error);
         }
@@ -195,6 +195,18 @@ impl House {
         }
         locked(&self.tenants).insert(id, Arc::clone(&tenant));
         Ok(tenant)
+    }
+
+    /// Makes the room `id`; if that fails, headers may be left.
+    async fn build(&self, id: &str, wanted: &Wanted) -> Result<(), LaunchError> {
+        let mut record = self.record(id, wanted)?;
+        if let Some(version) = &wanted.version {
+            self.begin_with(version, &mut record)?;
+        }
+        let laid = self.lay_headers(id, &wanted.headers).map_err(LaunchError::System)?;
+        record.spec.egress.secrets.extend(laid);
+        record.spec.mounts.extend(wanted.mounts.iter().cloned());
+        self.launch(&record).await
     }
 
     /// Makes the room of `record`.
@@ -260,8 +272,38 @@ impl House {
 
     /// Lets the guests of a room go that was ended by another door.
     pub(crate) fn depart(&self, id: &str) {
-        if let Some(tenant) = self.tenant(id) {
-            self.let_go(&tenant);
+        match self.tenant(id) {
+            Some(tenant) => self.let_go(&tenant),
+            None => self.forget_headers(id),
+        }
+    }
+
+    /// Forgets the rooms of guests whose time was over: nobody asks how they ended. Only those are
+    /// looked at that should have ended.
+    pub(crate) fn sweep(&self) {
+        let now = SystemTime::now();
+        let all: Vec<_> = locked(&self.tenants).values().cloned().collect();
+        let over = |it: &&Arc<Tenant>| !it.facts.auto_pause && it.ends_at() < now;
+        for tenant in all.iter().filter(over) {
+            self.lives(tenant);
+        }
+        let leaving = locked(&self.leaving).clone();
+        for id in leaving {
+            match self.journal.room(&id) {
+                Ok(Some(listed)) if listed.life == Life::Alive => continue,
+                Ok(Some(listed)) => self.forget_guests(&listed.record),
+                Ok(None) | Err(_) => {}
+            }
+            locked(&self.leaving).remove(&id);
+        }
+    }
+
+    /// Forgets a room that has ended, if guests were let into it.
+    fn forget_guests(&self, record: &Record) {
+        if record.labels.contains_key(LABEL)
+            && let Err(error) = self.journal.forget(&record.id)
+        {
+            tracing::warn!(%error, "the record of a room stays");
         }
     }
 
@@ -285,6 +327,7 @@ impl House {
     fn let_go(&self, tenant: &Tenant) {
         self.forget_headers(&tenant.id);
         locked(&self.tenants).remove(&tenant.id);
+        locked(&self.leaving).insert(tenant.id.clone());
         tenant.cut();
     }
 

@@ -52,6 +52,9 @@ impl Wire {
     }
 }
 
+/// How often rooms are forgotten whose time is over.
+const SWEEP: Duration = Duration::from_secs(1);
+
 /// Where clients come in.
 #[derive(Debug)]
 pub enum Door {
@@ -69,6 +72,7 @@ pub async fn serve(
 ) -> io::Result<()> {
     let doors = Arc::new(Doors::of(Arc::clone(&house)));
     let mut connections = JoinSet::new();
+    let sweeper = tokio::spawn(sweep(Arc::clone(&house)));
     tokio::pin!(done);
     loop {
         tokio::select! {
@@ -85,11 +89,26 @@ pub async fn serve(
         }
     }
     house.close();
+    sweeper.abort();
     drop(door);
     // Whoever streams on stays connected for a moment only; rooms live on without us.
     let rest = async { while connections.join_next().await.is_some() {} };
     tokio::time::timeout(Duration::from_secs(2), rest).await.unwrap_or_default();
     Ok(())
+}
+
+/// Forgets rooms whose time is over, as long as the server runs.
+async fn sweep(house: Arc<House>) {
+    let mut often = tokio::time::interval(SWEEP);
+    loop {
+        often.tick().await;
+        let house = Arc::clone(&house);
+        // It looks at files.
+        let swept = tokio::task::spawn_blocking(move || house.sweep());
+        if let Err(error) = swept.await {
+            tracing::warn!(%error, "rooms that have ended were not looked after");
+        }
+    }
 }
 
 /// Bytes both ways, whatever carries them.

@@ -238,8 +238,6 @@ impl Verb {
             ("image", matches!(self, Self::Image(_))),
             ("policy", matches!(self, Self::Policy(_))),
             ("start", matches!(self, Self::Start(_))),
-            ("checkpoint", matches!(self, Self::Checkpoint(_))),
-            ("fork", matches!(self, Self::Fork(_))),
         ];
         names.into_iter().find_map(|(name, it)| it.then_some(name))
     }

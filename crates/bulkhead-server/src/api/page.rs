@@ -46,10 +46,7 @@ enum Selector {
 impl Filter {
     /// The page.
     pub(super) async fn page(&self, house: &House) -> Result<SandboxPage, Problem> {
-        let limit = self.limit.unwrap_or(PAGE);
-        if !(1..=PAGE).contains(&limit) {
-            return Err(Problem::malformed(format!("`limit` is from 1 to {PAGE}")));
-        }
+        let limit = limit(self.limit)?;
         let selectors = selectors(self.labels.as_deref().unwrap_or_default())?;
         let after = self.cursor.as_deref().map(position).transpose()?;
         let ended = self.all == Some(true) || self.state == Some(SandboxState::Ended);
@@ -75,7 +72,7 @@ impl Filter {
                 if found.len() == limit {
                     return Ok(SandboxPage { sandboxes: found, next_cursor: last });
                 }
-                last = Some(cursor(room));
+                last = Some(cursor(room.record.made, &room.record.id));
                 found.push(view);
             }
         }
@@ -119,11 +116,22 @@ fn key(room: &Listed) -> (u64, String) {
     (room.record.made, room.record.id.clone())
 }
 
-fn cursor(room: &Listed) -> String {
-    URL_SAFE_NO_PAD.encode(format!("{} {}", room.record.made, room.record.id))
+/// How many are on a page of which so many are `asked`.
+pub(super) fn limit(asked: Option<usize>) -> Result<usize, Problem> {
+    let limit = asked.unwrap_or(PAGE);
+    if !(1..=PAGE).contains(&limit) {
+        return Err(Problem::malformed(format!("`limit` is from 1 to {PAGE}")));
+    }
+    Ok(limit)
 }
 
-fn position(cursor: &str) -> Result<(u64, String), Problem> {
+/// What says that a page begins after what was made then under this name.
+pub(super) fn cursor(made: u64, name: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{made} {name}"))
+}
+
+/// When, and under which name, that was made which a page begins after.
+pub(super) fn position(cursor: &str) -> Result<(u64, String), Problem> {
     let read = || {
         let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
         let (made, id) = text.split_once(' ')?;

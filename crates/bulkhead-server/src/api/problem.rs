@@ -4,7 +4,9 @@ use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
-use bulkhead_engine::rooms::{ClientError, Failed, JournalError, LaunchError};
+use bulkhead_engine::rooms::{
+    CheckpointError, ClientError, Failed, JournalError, LaunchError, RestoreError,
+};
 use http::{HeaderValue, StatusCode, header};
 use serde_json::Value;
 
@@ -29,6 +31,8 @@ pub(crate) enum Kind {
     MediaType,
     SandboxNotFound,
     SandboxEnded,
+    SandboxRuns,
+    CheckpointNotFound,
     NameTaken,
     ProgramNotFound,
     NotStarted,
@@ -72,6 +76,10 @@ impl Kind {
                 (404, "BH-E060", "sandbox-not-found", "there is no such sandbox")
             }
             Self::SandboxEnded => (409, "BH-E060", "sandbox-ended", "the sandbox has ended"),
+            Self::SandboxRuns => (409, "BH-E060", "sandbox-runs", "programs run in its place"),
+            Self::CheckpointNotFound => {
+                (404, "BH-E060", "checkpoint-not-found", "there is no such checkpoint")
+            }
             Self::NameTaken => (409, "BH-E060", "name-taken", "the name is taken"),
             Self::ProgramNotFound => {
                 (404, "BH-E060", "program-not-found", "there is no such program")
@@ -223,6 +231,35 @@ impl From<LaunchError> for Problem {
         match &error {
             LaunchError::System(_) => Self::internal(&error),
             LaunchError::Refused(answer) => of_refusal(answer),
+        }
+    }
+}
+
+impl From<CheckpointError> for Problem {
+    fn from(error: CheckpointError) -> Self {
+        let text = error.to_string();
+        match error {
+            CheckpointError::Journal(error) => error.into(),
+            CheckpointError::Room(error) => error.into(),
+            CheckpointError::Unknown(_) => {
+                Self::new(Kind::CheckpointNotFound, text).hint("GET /v1/checkpoints lists them")
+            }
+            CheckpointError::Taken(_) => Self::new(Kind::NameTaken, text),
+            CheckpointError::Ended(_) => Self::new(Kind::SandboxEnded, text),
+            CheckpointError::Unreadable { .. } => Self::new(Kind::Unsupported, text),
+            CheckpointError::System { .. } => Self::internal(&error),
+        }
+    }
+}
+
+impl From<RestoreError> for Problem {
+    fn from(error: RestoreError) -> Self {
+        match error {
+            RestoreError::Journal(error) => error.into(),
+            RestoreError::Room(error) => error.into(),
+            RestoreError::Launch(error) => error.into(),
+            RestoreError::Runs(_) => Self::new(Kind::SandboxRuns, error.to_string())
+                .hint("`force` ends it first, and a `name` makes one beside it"),
         }
     }
 }

@@ -115,7 +115,8 @@ async fn create(
     Ok(made(view::of(&house, &listed).await))
 }
 
-fn made(sandbox: SandboxInfo) -> Response {
+/// That a sandbox was made, and where it is.
+pub(super) fn made(sandbox: SandboxInfo) -> Response {
     let at = format!("/v1/sandboxes/{}", sandbox.id);
     (StatusCode::CREATED, [(LOCATION, at)], Answer(sandbox)).into_response()
 }

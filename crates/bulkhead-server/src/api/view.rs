@@ -18,8 +18,7 @@ use super::{
 };
 use crate::{clock::rfc3339, house::House};
 
-/// Labels of Bulkhead's own: some of what they say opens doors.
-pub(super) const OWN: &str = "bulkhead.";
+pub(super) use crate::house::OWN_LABELS as OWN;
 
 /// A sandbox, asked itself if it lives.
 pub(super) async fn of(house: &House, listed: &Listed) -> SandboxInfo {

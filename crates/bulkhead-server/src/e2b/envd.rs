@@ -39,6 +39,9 @@ use crate::{
 
 /// The port that stands for the room itself.
 const ENVD: u16 = 49_983;
+/// What a client is told that asks for root.
+const NO_ROOT: &str =
+    "user 'root': every program of this sandbox runs as 'user', and nobody in it is root";
 /// The longest request that is held in memory.
 const MOST: usize = 4 << 20;
 
@@ -140,10 +143,13 @@ fn known_user(headers: &HeaderMap) -> Result<(), RpcError> {
     let name = STANDARD.decode(basic.trim()).unwrap_or_default();
     let name = String::from_utf8_lossy(&name);
     let name = name.split(':').next().unwrap_or_default();
-    if matches!(name, "" | "user") {
-        return Ok(());
+    match name {
+        "" | "user" => Ok(()),
+        "root" => Err(RpcError::new(Code::InvalidArgument, NO_ROOT)),
+        name => {
+            Err(RpcError::new(Code::Unauthenticated, format!("invalid username: '{name}'")))
+        }
     }
-    Err(RpcError::new(Code::Unauthenticated, format!("invalid username: '{name}'")))
 }
 
 fn envs(call: &Call) -> Response {

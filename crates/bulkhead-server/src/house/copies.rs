@@ -2,10 +2,15 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use bulkhead_engine::rooms::{CheckpointError, LaunchError, Record, fork};
+use bulkhead_engine::rooms::{
+    Checkpoint, CheckpointError, LaunchError, Listed, Record, RestoreError, Running, fork,
+};
 
 use super::{Facts, House, LABEL, Tenant};
 use crate::{random, templates::Version};
+
+/// Labels of Bulkhead's own: some of what they say opens doors.
+pub(crate) const OWN_LABELS: &str = "bulkhead.";
 
 /// Why a room was not copied.
 #[derive(Debug)]
@@ -14,6 +19,21 @@ pub(crate) enum ForkError {
     Disk(CheckpointError),
     /// The copies could not be made.
     Rooms(LaunchError),
+}
+
+impl ForkError {
+    fn system(error: io::Error) -> Self {
+        Self::Rooms(LaunchError::System(error))
+    }
+}
+
+/// Where a room of a checkpoint is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Beside the others, under this name.
+    Beside(String),
+    /// Where the room was that the checkpoint was taken of.
+    Back(Running),
 }
 
 impl House {
@@ -53,6 +73,49 @@ impl House {
         }
     }
 
+    /// Makes the room `id` of a checkpoint.
+    pub(crate) async fn restore(
+        &self,
+        checkpoint: &Checkpoint,
+        id: &str,
+        place: Place,
+    ) -> Result<Record, RestoreError> {
+        let mut record = checkpoint.room(id.to_owned(), id.to_owned());
+        // What a gateway set for the room that it was taken of may be gone with that room.
+        record.spec.egress.secrets.retain(|it| !self.is_header(it));
+        match place {
+            Place::Beside(name) => {
+                record.name = name;
+                self.launch(&record).await?;
+                Ok(record)
+            }
+            Place::Back(running) => {
+                let program = &self.base.program;
+                let made = self.journal.put_back(program, checkpoint, record, running).await?;
+                // Whoever was let into the one before is let into this one by its new id only.
+                self.depart(&checkpoint.room_id);
+                Ok(made)
+            }
+        }
+    }
+
+    /// Makes copies of a room under `names`, which whoever has a key may use.
+    pub(crate) async fn copy(
+        &self,
+        origin: &Listed,
+        names: Vec<String>,
+    ) -> Result<Vec<Record>, ForkError> {
+        let mut ids = Vec::new();
+        for name in names {
+            ids.push((fresh_id('s')?, name));
+        }
+        let plain = |record: &mut Record| {
+            record.labels.retain(|key, _| !key.starts_with(OWN_LABELS));
+            Ok(())
+        };
+        self.copies(origin, &ids, plain).await
+    }
+
     /// Makes a copy of a room for each of `copies`, which say what its guests are promised.
     pub(crate) async fn fork(
         &self,
@@ -62,24 +125,59 @@ impl House {
     ) -> Result<Vec<Arc<Tenant>>, ForkError> {
         let listed = self.journal.find(&origin.id);
         let listed = listed.map_err(|error| ForkError::Disk(error.into()))?;
-        let snapshot = self.journal.snapshot_for_fork(&listed).await;
-        let snapshot = snapshot.map_err(ForkError::Disk)?;
-        let system = |error| ForkError::Rooms(LaunchError::System(error));
-        let mut records = Vec::new();
-        for facts in copies {
-            let id = format!("i{}", random::word(20).map_err(system)?);
-            let mut record = listed.record.forked(id.clone(), id.clone(), &snapshot);
-            let text = serde_json::to_string(facts).map_err(|it| system(it.into()))?;
-            record.labels.insert(LABEL.to_owned(), text);
-            record.lifetime = facts.lifetime(timeout);
-            record.spec.env.insert("E2B_SANDBOX_ID".into(), id.into());
-            records.push(record);
+        let mut ids = Vec::new();
+        for _ in copies {
+            let id = fresh_id('i')?;
+            ids.push((id.clone(), id));
         }
-        let made = fork(&self.base.program, &self.journal, &records).await;
-        made.map_err(ForkError::Rooms)?;
+        let mut facts = copies.iter();
+        let promised = |record: &mut Record| {
+            let Some(facts) = facts.next() else { return Ok(()) };
+            record.labels.insert(LABEL.to_owned(), serde_json::to_string(facts)?);
+            record.lifetime = facts.lifetime(timeout);
+            record.spec.env.insert("E2B_SANDBOX_ID".into(), record.id.as_str().into());
+            Ok(())
+        };
+        let records = self.copies(&listed, &ids, promised).await?;
         for record in &records {
             self.adopt(record).await;
         }
         Ok(records.iter().filter_map(|it| self.tenant(&it.id)).collect())
     }
+
+    /// Makes copies of a room by these ids and names, each as `changed` makes it: all, or none.
+    async fn copies(
+        &self,
+        origin: &Listed,
+        ids: &[(String, String)],
+        mut changed: impl FnMut(&mut Record) -> io::Result<()>,
+    ) -> Result<Vec<Record>, ForkError> {
+        let snapshot = self.journal.snapshot_for_fork(origin).await;
+        let snapshot = snapshot.map_err(ForkError::Disk)?;
+        let mut record = |(id, name): &(String, String)| {
+            let mut record = origin.record.forked(id.clone(), name.clone(), &snapshot);
+            self.copy_headers(&mut record)?;
+            changed(&mut record)?;
+            Ok(record)
+        };
+        let records: io::Result<Vec<Record>> = ids.iter().map(&mut record).collect();
+        let made = match records {
+            Ok(records) => {
+                let made = fork(&self.base.program, &self.journal, &records).await;
+                made.map(|()| records).map_err(ForkError::Rooms)
+            }
+            Err(error) => Err(ForkError::system(error)),
+        };
+        if made.is_err() {
+            for (id, _) in ids {
+                self.forget_headers(id);
+            }
+        }
+        made
+    }
+}
+
+/// An id that nobody has, of the kind that begins with `kind`.
+fn fresh_id(kind: char) -> Result<String, ForkError> {
+    random::word(20).map(|it| format!("{kind}{it}")).map_err(ForkError::system)
 }

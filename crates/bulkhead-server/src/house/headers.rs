@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use bulkhead_engine::rooms::{Life, Record};
 use bulkhead_spec::{SecretBinding, SecretSource};
 
 use super::House;
@@ -28,6 +29,31 @@ impl House {
         headers.iter().enumerate().map(lay).collect()
     }
 
+    /// Whether `binding` is a header that was laid for the gateway of a room.
+    pub(super) fn is_header(&self, binding: &SecretBinding) -> bool {
+        match &binding.source {
+            SecretSource::File(file) => file.starts_with(self.base.state.join("headers")),
+            SecretSource::Variable(_) | SecretSource::Command(_) => false,
+        }
+    }
+
+    /// Gives the room of `record`, a copy of another one, headers of its own: those of the other
+    /// one go when it goes.
+    pub(super) fn copy_headers(&self, record: &mut Record) -> io::Result<()> {
+        let dir = self.headers_of(&record.id);
+        for binding in &mut record.spec.egress.secrets {
+            if !self.is_header(binding) {
+                continue;
+            }
+            if let SecretSource::File(file) = &mut binding.source {
+                let own = dir.join(file.file_name().unwrap_or_default());
+                private::write(&own, &std::fs::read(&*file)?)?;
+                *file = own;
+            }
+        }
+        Ok(())
+    }
+
     fn headers_of(&self, id: &str) -> PathBuf {
         self.base.state.join("headers").join(id)
     }
@@ -41,8 +67,10 @@ impl House {
     pub(super) fn sweep_headers(&self) {
         let all = std::fs::read_dir(self.base.state.join("headers")).into_iter().flatten();
         for entry in all.flatten() {
-            if let Some(id) = entry.file_name().to_str().filter(|it| self.tenant(it).is_none())
-            {
+            let name = entry.file_name();
+            let Some(id) = name.to_str() else { continue };
+            let room = self.journal.room(id).ok().flatten();
+            if room.is_none_or(|it| it.life != Life::Alive) {
                 self.forget_headers(id);
             }
         }

@@ -36,7 +36,13 @@ line = f"curl --silent --max-time 20 https://{host}/v1/messages --data '{{}}' -H
 assert "It is done." in sandbox.commands.run(line).stdout
 search = "{ env; cat /proc/*/environ; cat /run/bulkhead/* $HOME/.* /tmp/*; } 2>/dev/null || true"
 assert key not in sandbox.commands.run(search).stdout
+# A copy has what it needs, though the room is gone that it was made of.
+[copy] = sandbox.fork()
 sandbox.kill()
+[again] = copy.fork()
+copy.kill()
+assert "It is done." in again.commands.run(line).stdout
+again.kill()
 
 network["rules"] = {host: [{"transform": {"headers": {"x-api-key": Secret.fill("nobody")}}}]}
 try:

@@ -4,10 +4,12 @@ import time
 import urllib.request
 
 from e2b import (
+    AuthenticationException,
     CommandExitException,
     FileNotFoundException,
     InvalidArgumentException,
     Sandbox,
+    SandboxException,
     SandboxNotFoundException,
     TimeoutException,
 )
@@ -47,6 +49,18 @@ room.commands.close_stdin(cat.pid)
 assert cat.wait().stdout == "typed\n"
 raises(InvalidArgumentException, lambda: room.commands.run("true", cwd="/no/such/place"))
 assert room.commands.run("pwd", cwd="/tmp").stdout == "/tmp\n"
+
+# Who nobody in a sandbox is.
+for call in (
+    lambda: room.commands.run("id", user="root"),
+    lambda: room.files.read("any", user="root"),
+    lambda: room.files.write("any", "x", user="root"),
+    lambda: room.files.list("/", user="root"),
+):
+    assert "nobody in it is root" in str(raises(InvalidArgumentException, call))
+raises(AuthenticationException, lambda: room.commands.run("id", user="nobody-known"))
+told = raises(SandboxException, lambda: Sandbox.create(mcp={"duckduckgo": {}}))
+assert "no MCP gateway template" in str(told), told
 
 # Files.
 room.files.write("dir/näme", "text")

@@ -136,9 +136,49 @@ fn secrets_of_the_sdk_reach_their_host_and_no_room() {
     let said = server.client(&python, &[script("store.py").to_str().unwrap(), KEY]);
     assert_eq!(said, "all well\n");
     let heard = std::fs::read_to_string(server.host.path().join("heard")).unwrap();
-    assert_eq!(heard, format!("POST api.anthropic.com/v1/messages {KEY}\n"));
+    assert_eq!(heard, format!("POST api.anthropic.com/v1/messages {KEY}\n").repeat(2));
     let left = server.host.state().join("server/headers");
     assert_eq!(std::fs::read_dir(left).unwrap().count(), 0);
+}
+
+#[test]
+fn a_room_that_was_not_made_leaves_no_headers() {
+    let server = Server::start();
+    let python = installed("python/bin/python");
+    let make = "from e2b import Sandbox; r = Sandbox.create(timeout=60); \
+                print(r.create_snapshot().snapshot_id); r.kill()";
+    let snapshot = server.client(&python, &["-c", make]).trim().to_owned();
+    let kept = server.host.bulkhead(["checkpoint", "ls", "--quiet"]).stdout;
+    server.host.bulkhead(["checkpoint", "rm", kept.trim()]);
+    let again = format!(
+        "from e2b import ALL_TRAFFIC, Sandbox, SandboxException\n\
+         rules = {{'a.example': [{{'transform': {{'headers': {{'X-A': 'b'}}}}}}]}}\n\
+         network = {{'allow_out': ['a.example'], 'deny_out': [ALL_TRAFFIC], 'rules': rules}}\n\
+         try: Sandbox.create('{snapshot}', timeout=60, network=network)\n\
+         except SandboxException as error: print('refused')"
+    );
+    assert_eq!(server.client(&python, &["-c", &again]), "refused\n");
+    let left = std::fs::read_dir(server.host.state().join("server/headers"));
+    assert_eq!(left.map_or(0, Iterator::count), 0);
+}
+
+#[test]
+fn a_room_whose_time_is_over_is_forgotten() {
+    let mut server = Server::start();
+    let python = installed("python/bin/python");
+    let make = "from e2b import Sandbox; print(Sandbox.create(timeout=1).sandbox_id)";
+    server.client(&python, &["-c", make]);
+    crate::host::within(std::time::Duration::from_secs(30), || server.rooms().is_empty());
+    // One that ended while nobody served is forgotten by whoever serves next.
+    let make = "from e2b import Sandbox; print(Sandbox.create(timeout=2).sandbox_id)";
+    let id = server.client(&python, &["-c", make]).trim().to_owned();
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    let ended = || server.host.bulkhead(["ls", "--all"]).stdout.contains("ended");
+    crate::host::within(std::time::Duration::from_secs(30), ended);
+    assert_eq!(server.rooms().trim(), id);
+    server.restart();
+    crate::host::within(std::time::Duration::from_secs(30), || server.rooms().is_empty());
 }
 
 #[test]

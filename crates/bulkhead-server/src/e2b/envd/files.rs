@@ -42,10 +42,13 @@ pub(super) async fn answer(tenant: &Arc<Tenant>, request: Request) -> Response {
     if let Err(response) = allowed(tenant, request.headers(), request.method(), &query) {
         return *response;
     }
-    if let Some(user) = value(&query, "username")
-        && !matches!(user, "" | "user")
-    {
-        return plain(401, &format!("error looking up user '{user}': there is only 'user'"));
+    match value(&query, "username") {
+        None | Some("" | "user") => {}
+        Some("root") => return plain(400, super::NO_ROOT),
+        Some(user) => {
+            let text = format!("error looking up user '{user}': there is only 'user'");
+            return plain(401, &text);
+        }
     }
     match *request.method() {
         Method::GET => download(tenant, request.headers(), &query).await,

@@ -1,14 +1,23 @@
 //! `bulkhead checkpoint`: the disks of rooms, kept.
 
-use std::time::Duration;
+use std::path::Path;
 
-use bulkhead_engine::rooms::{
-    Checkpoint, CheckpointError, Client, Journal, Life, Listed, Record,
+use bulkhead::{
+    Remote,
+    words::{CheckpointInfo, CheckpointPage, NewCheckpoint, RestoreAsked, SandboxInfo},
 };
+use bulkhead_engine::rooms::{Checkpoint, CheckpointError, Journal, RestoreError, Running};
 use bulkhead_spec::{Bytes, escape};
+use http::Method;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{create::make, end::settle, journal, list::age, of_client, of_journal};
+use super::{
+    create::{make, of_launch},
+    house::{House, of_server},
+    list::age,
+    of_client, of_journal,
+};
 use crate::{
     args::{
         checkpoints::{CheckpointArgs, CheckpointVerb, CheckpointsArgs, RestoreArgs},
@@ -22,45 +31,86 @@ use crate::{
     printer::{Format, Printer},
 };
 
+/// A checkpoint, wherever it is; as it is written in JSON.
+#[derive(Serialize)]
+struct Kept {
+    name: String,
+    room: String,
+    room_id: String,
+    /// Seconds since 1970.
+    made: u64,
+    bytes: u64,
+    files: u64,
+    backend: String,
+    layers: Vec<String>,
+}
+
 /// Does what the verb says.
 pub(crate) fn run(
     verb: &CheckpointVerb,
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
-    journal.sweep_layers().map_err(|error| of_checkpoint(&error))?;
+    let house = House::open(environment, printer)?;
+    if let House::Here(journal) = &house {
+        journal.sweep_layers().map_err(|error| of_checkpoint(&error))?;
+    }
     match verb {
-        CheckpointVerb::Create(args) => create(args, &journal, printer),
-        CheckpointVerb::Ls(args) => list(args, &journal, printer),
-        CheckpointVerb::Restore(args) => restore(args, &journal, printer),
-        CheckpointVerb::Rm(args) => remove(args, &journal, printer),
+        CheckpointVerb::Create(args) => create(args, &house, printer),
+        CheckpointVerb::Ls(args) => list(args, &house, printer),
+        CheckpointVerb::Restore(args) => {
+            let name = match &house {
+                House::Here(journal) => restore_here(args, journal)?,
+                House::There(remote) => restore_there(args, remote)?,
+            };
+            printer.payload(&format!("{name}\n"))?;
+            Ok(0)
+        }
+        CheckpointVerb::Rm(args) => remove(args, &house, printer),
     }
 }
 
-fn create(args: &CheckpointArgs, journal: &Journal, printer: &Printer) -> Result<u8, Failure> {
-    let room = journal.find(&args.room).map_err(|error| of_journal(&error))?;
-    let made = engine::runtime()?.block_on(journal.checkpoint(&room, args.name.as_deref()));
-    let made = made.map_err(|error| of_checkpoint(&error))?;
+fn create(args: &CheckpointArgs, house: &House, printer: &Printer) -> Result<u8, Failure> {
+    let runtime = engine::runtime()?;
+    let made = match house {
+        House::Here(journal) => {
+            let room = journal.find(&args.room).map_err(|error| of_journal(&error))?;
+            let made = runtime.block_on(journal.checkpoint(&room, args.name.as_deref()));
+            here(made.map_err(|error| of_checkpoint(&error))?)
+        }
+        House::There(remote) => {
+            let room = house.find(&args.room)?;
+            let path = format!("/v1/sandboxes/{}/checkpoints", room.id);
+            let asked = NewCheckpoint { name: args.name.clone() };
+            let made = runtime.block_on(remote.ask(&Method::POST, &path, Some(&asked)));
+            there(made.map_err(|error| of_server(&error))?)
+        }
+    };
     let text = match Format::from(args.json) {
         Format::Text => format!("{}\n", made.name),
-        Format::Json => format!("{:#}\n", in_json(&made)),
+        Format::Json => format!("{:#}\n", json!(made)),
     };
     printer.payload(&text)?;
     Ok(0)
 }
 
-fn list(args: &FormArgs, journal: &Journal, printer: &Printer) -> Result<u8, Failure> {
-    let (found, unreadable) = journal.checkpoints().map_err(|error| of_checkpoint(&error))?;
-    for trouble in &unreadable {
-        printer.warning(&trouble.to_string());
-    }
+fn list(args: &FormArgs, house: &House, printer: &Printer) -> Result<u8, Failure> {
+    let found: Vec<Kept> = match house {
+        House::Here(journal) => {
+            let found = journal.checkpoints().map_err(|error| of_checkpoint(&error))?;
+            for trouble in &found.1 {
+                printer.warning(&trouble.to_string());
+            }
+            found.0.into_iter().map(here).collect()
+        }
+        House::There(remote) => engine::runtime()?.block_on(pages(remote))?,
+    };
     let text = if args.quiet {
         found.iter().flat_map(|it| [it.name.as_str(), "\n"]).collect()
     } else {
         match Format::from(args.json) {
             Format::Json => {
-                let all: Vec<Value> = found.iter().map(in_json).collect();
+                let all: Vec<Value> = found.iter().map(|it| json!(it)).collect();
                 format!("{:#}\n", json!({ "schema_version": 1, "checkpoints": all }))
             }
             Format::Text => table(&found),
@@ -70,87 +120,90 @@ fn list(args: &FormArgs, journal: &Journal, printer: &Printer) -> Result<u8, Fai
     Ok(0)
 }
 
-fn restore(args: &RestoreArgs, journal: &Journal, printer: &Printer) -> Result<u8, Failure> {
+/// Every checkpoint of a server.
+async fn pages(remote: &Remote) -> Result<Vec<Kept>, Failure> {
+    let (mut all, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let next = cursor.map(|it| format!("?cursor={it}")).unwrap_or_default();
+        let path = format!("/v1/checkpoints{next}");
+        let page = remote.ask(&Method::GET, &path, None::<&()>).await;
+        let page: CheckpointPage = page.map_err(|error| of_server(&error))?;
+        all.extend(page.checkpoints.into_iter().map(there));
+        match page.next_cursor {
+            Some(next) => cursor = Some(next),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// Makes a room of a checkpoint on this host, and returns its name.
+fn restore_here(args: &RestoreArgs, journal: &Journal) -> Result<String, Failure> {
     let checkpoint =
         journal.find_checkpoint(&args.checkpoint).map_err(|error| of_checkpoint(&error))?;
     let runtime = engine::runtime()?;
-    let Some(name) = &args.name else {
-        return runtime.block_on(put_back(&checkpoint, args, journal, printer));
-    };
-    let record = checkpoint.room(fresh_id()?, name.clone());
-    runtime.block_on(make(&record))?;
-    printer.payload(&format!("{}\n", record.name))?;
-    Ok(0)
+    let id = fresh_id()?;
+    if let Some(name) = &args.name {
+        let record = checkpoint.room(id, name.clone());
+        runtime.block_on(make(&record))?;
+        return Ok(record.name);
+    }
+    let running = if args.force { Running::Ends } else { Running::Stays };
+    let record = checkpoint.room(id, checkpoint.room.clone());
+    let program = Path::new("/proc/self/exe");
+    let made = runtime.block_on(journal.put_back(program, &checkpoint, record, running));
+    made.map(|it| it.name).map_err(|error| of_restore(&error))
 }
 
-/// Makes a room of `checkpoint` in the place of the one that it was taken of.
-async fn put_back(
-    checkpoint: &Checkpoint,
-    args: &RestoreArgs,
-    journal: &Journal,
-    printer: &Printer,
-) -> Result<u8, Failure> {
-    let mut record = checkpoint.room(fresh_id()?, checkpoint.room.clone());
-    let rooms = journal.list().map_err(|error| of_journal(&error))?;
-    // The room itself, or one that was put in its place before.
-    let alive = |it: &&Listed| it.life == Life::Alive && it.record.name == checkpoint.room;
-    let itself = |it: &&Listed| it.record.id == checkpoint.room_id;
-    let old = rooms.iter().find(alive).or_else(|| rooms.iter().find(itself));
-    if let Some(old) = old {
-        let Record { labels, lifetime, keeping, .. } = old.record.clone();
-        record = Record { labels, lifetime, keeping, ..record };
-        if old.life == Life::Alive {
-            end(old, args, journal).await?;
-        }
-    }
-    make(&record).await?;
-    if let Some(old) = old {
-        journal.forget(&old.record.id).map_err(|error| of_journal(&error))?;
-    }
-    printer.payload(&format!("{}\n", record.name))?;
-    Ok(0)
+/// Has a server do the same.
+fn restore_there(args: &RestoreArgs, remote: &Remote) -> Result<String, Failure> {
+    let path = format!("{}/restore", at(&args.checkpoint)?);
+    let asked = RestoreAsked { name: args.name.clone(), force: Some(args.force) };
+    let made = engine::runtime()?.block_on(remote.ask(&Method::POST, &path, Some(&asked)));
+    let made: SandboxInfo = made.map_err(|error| of_server(&error))?;
+    Ok(made.name)
 }
 
-async fn end(old: &Listed, args: &RestoreArgs, journal: &Journal) -> Result<(), Failure> {
-    let client = Client::new(journal.socket(&old.record.id));
-    let room = client.inspect().await.map_err(|error| of_client(&error))?;
-    if !room.paused && !args.force {
-        let name = escape(&old.record.name);
-        return Err(Failure::new(Code::Room, format!("the room `{name}` runs"))
-            .because("to restore its disk ends every program in it")
-            .hint(format!("end it first: bulkhead stop {name}"))
-            .hint("or both at once: --force")
-            .hint("or make a room beside it: --name NAME"));
-    }
-    client.end(Duration::ZERO).await.map_err(|error| of_client(&error))?;
-    settle(journal, old);
-    Ok(())
-}
-
-fn remove(args: &CheckpointsArgs, journal: &Journal, printer: &Printer) -> Result<u8, Failure> {
+fn remove(args: &CheckpointsArgs, house: &House, printer: &Printer) -> Result<u8, Failure> {
     for name in &args.checkpoints {
-        journal.remove_checkpoint(name).map_err(|error| of_checkpoint(&error))?;
+        match house {
+            House::Here(journal) => {
+                journal.remove_checkpoint(name).map_err(|error| of_checkpoint(&error))?;
+            }
+            House::There(remote) => {
+                let path = at(name)?;
+                let told = remote.tell(&Method::DELETE, &path);
+                let told = engine::runtime()?.block_on(told);
+                told.map_err(|error| of_server(&error))?;
+            }
+        }
         printer.payload(&format!("{name}\n"))?;
     }
     Ok(0)
 }
 
-fn in_json(checkpoint: &Checkpoint) -> Value {
-    let Checkpoint { name, room, room_id, made, bytes, files, backend, layers, .. } =
-        checkpoint;
-    json!({
-        "name": name,
-        "room": room,
-        "room_id": room_id,
-        "made": made,
-        "bytes": bytes,
-        "files": files,
-        "backend": backend,
-        "layers": layers,
-    })
+/// Where a server has the checkpoint `name`.
+fn at(name: &str) -> Result<String, Failure> {
+    if !super::house::is_whole(name) {
+        let error = CheckpointError::Unknown(name.to_owned());
+        return Err(of_checkpoint(&error));
+    }
+    Ok(format!("/v1/checkpoints/{name}"))
 }
 
-fn table(checkpoints: &[Checkpoint]) -> String {
+fn here(checkpoint: Checkpoint) -> Kept {
+    let Checkpoint { name, room, room_id, made, bytes, files, backend, layers, .. } =
+        checkpoint;
+    Kept { name, room, room_id, made, bytes, files, backend, layers }
+}
+
+fn there(checkpoint: CheckpointInfo) -> Kept {
+    let made = bulkhead_server::seconds_of(&checkpoint.created_at).unwrap_or(0);
+    let CheckpointInfo { name, sandbox, sandbox_id, bytes, files, backend, layers, .. } =
+        checkpoint;
+    Kept { name, room: sandbox, room_id: sandbox_id, made, bytes, files, backend, layers }
+}
+
+fn table(checkpoints: &[Kept]) -> String {
     let mut rows = vec![["NAME", "AGE", "SIZE", "FILES", "ROOM"].map(str::to_owned)];
     rows.extend(checkpoints.iter().map(|it| {
         let size = Bytes(it.bytes).to_string();
@@ -182,5 +235,21 @@ pub(super) fn of_checkpoint(error: &CheckpointError) -> Failure {
             .hint("the disk of a room that was made with --persist stays: start it"),
         CheckpointError::Unreadable { .. } => Failure::from_error(Code::Room, error),
         CheckpointError::System { .. } => Failure::from_error(Code::System, error),
+    }
+}
+
+fn of_restore(error: &RestoreError) -> Failure {
+    match error {
+        RestoreError::Journal(error) => of_journal(error),
+        RestoreError::Room(error) => of_client(error),
+        RestoreError::Launch(error) => of_launch(error),
+        RestoreError::Runs(name) => {
+            let name = escape(name);
+            Failure::from_error(Code::Room, error)
+                .because("to restore its disk ends every program in it")
+                .hint(format!("end it first: bulkhead stop {name}"))
+                .hint("or both at once: --force")
+                .hint("or make a room beside it: --name NAME")
+        }
     }
 }

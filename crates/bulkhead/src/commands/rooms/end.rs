@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bulkhead_engine::rooms::{Client, ClientError, Journal, Keeping, Life, Listed};
+use bulkhead_engine::rooms::{Client, ClientError, Keeping, Life};
 use bulkhead_spec::escape;
 
 use super::{
@@ -129,24 +129,12 @@ pub(crate) fn rm(
             let client = house.client(&seen.id);
             let ended = engine::runtime()?.block_on(client.end(Duration::ZERO));
             ended.map_err(|error| of_client(&error))?;
-            house.settle(&seen.id);
+            house.settle(&seen.id)?;
         }
         house.forget(&seen.id)?;
         printer.payload(&format!("{name}\n"))?;
     }
     tidy(environment, printer)
-}
-
-/// Waits until the shim has let go: it writes the tombstone last.
-pub(super) fn settle(journal: &Journal, listed: &Listed) {
-    for _ in 0..500 {
-        match journal.find(&listed.record.id) {
-            Ok(found) if found.life == Life::Alive => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            Ok(_) | Err(_) => return,
-        }
-    }
 }
 
 /// Waits until rooms have ended.

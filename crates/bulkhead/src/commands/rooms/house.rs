@@ -194,13 +194,21 @@ impl House {
     }
 
     /// Waits until the shim of a room that ends has let go: it writes the tombstone last.
-    pub(super) fn settle(&self, id: &str) {
-        for _ in 0..500 {
-            match self.find(id) {
-                Ok(seen) if seen.lives() => std::thread::sleep(Duration::from_millis(2)),
-                Ok(_) | Err(_) => return,
+    pub(super) fn settle(&self, id: &str) -> Result<(), Failure> {
+        match self {
+            Self::Here(journal) => engine::runtime()?.block_on(journal.settled(id)),
+            Self::There(_) => {
+                for _ in 0..500 {
+                    match self.find(id) {
+                        Ok(seen) if seen.lives() => {
+                            std::thread::sleep(Duration::from_millis(2));
+                        }
+                        Ok(_) | Err(_) => break,
+                    }
+                }
             }
         }
+        Ok(())
     }
 
     /// Forgets a room that has ended.
@@ -230,7 +238,7 @@ async fn show(remote: &Remote, id: &str) -> Result<SandboxInfo, SandboxError> {
 }
 
 /// Whether `text` can be a whole name, and is nothing else in a path.
-fn is_whole(text: &str) -> bool {
+pub(super) fn is_whole(text: &str) -> bool {
     let fine = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
     text.bytes().all(fine) && text.bytes().next().is_some_and(|it| it.is_ascii_alphanumeric())
 }
