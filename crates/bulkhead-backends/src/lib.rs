@@ -21,7 +21,9 @@ mod turn;
 mod workspace;
 
 use bulkhead_policy::{ExecPlan, Plan};
-use bulkhead_spec::{Caught, Ending, Guarantees, ImageFacts, ImageRef, Terminal, Usage};
+use bulkhead_spec::{
+    Caught, Ending, Guarantees, ImageFacts, ImageRef, Limits, Terminal, Usage,
+};
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -132,6 +134,11 @@ pub trait Sandbox: Send + Sync {
         None
     }
 
+    /// A hand that can change its limits, where there is one.
+    fn bounds(&self) -> Option<&dyn Bounds> {
+        None
+    }
+
     /// Ends every program in the sandbox, now; the sandbox itself is still there to be asked.
     async fn kill(&self) -> Result<(), BackendError>;
 
@@ -173,6 +180,16 @@ pub struct Copied {
     pub bytes: u64,
     /// Files and directories.
     pub files: u64,
+}
+
+/// Changes the limits of a sandbox that lives.
+#[async_trait::async_trait]
+pub trait Bounds: Send + Sync {
+    /// Holds these limits on memory, processors and processes from now on; others are left as they
+    /// are, and so is what is `None`.
+    ///
+    /// Whoever asks knows that what is in use fits: a kernel may kill what does not.
+    async fn bound(&self, limits: &Limits) -> Result<(), BackendError>;
 }
 
 /// A program that is running.

@@ -34,6 +34,9 @@ pub enum RunError {
     /// Something about files of a room could not be done.
     #[error(transparent)]
     File(FileError),
+    /// The host has no place for it now.
+    #[error(transparent)]
+    Busy(#[from] crate::rooms::Busy),
     /// The room was destroyed.
     #[error("the room is gone")]
     Gone,
@@ -84,6 +87,8 @@ pub enum ErrorKind {
     DiskFull,
     /// The room is no longer there.
     Gone,
+    /// The caller may try again later.
+    Busy,
     /// We, or the host, must be mended.
     Internal,
 }
@@ -98,6 +103,7 @@ impl RunError {
             Self::Backend(BackendError::NotExecutable { .. }) => ErrorKind::NotExecutable,
             Self::Backend(BackendError::Dir { .. }) => ErrorKind::NoDir,
             Self::Gone | Self::File(FileError::Gone(_)) => ErrorKind::Gone,
+            Self::Busy(_) => ErrorKind::Busy,
             Self::File(error) => file_kind(error),
             Self::Backend(_) | Self::WayOut(_) | Self::Ledger { .. } => ErrorKind::Internal,
         }
@@ -110,6 +116,9 @@ impl RunError {
             Self::Unplaced { .. } => Some("type: bulkhead doctor"),
             Self::Secret { .. } => {
                 Some("name another place for it: --secret NAME=file:PATH@HOST")
+            }
+            Self::Busy(_) => {
+                Some("try again in 5s, or end rooms that nobody needs: bulkhead ls")
             }
             Self::Denied(_)
             | Self::Room { .. }
@@ -125,6 +134,8 @@ impl RunError {
         match self.kind() {
             ErrorKind::NotFound => 127,
             ErrorKind::NotExecutable => 126,
+            // As sysexits.h has it: it may work later.
+            ErrorKind::Busy => 75,
             ErrorKind::Denied
             | ErrorKind::Unavailable
             | ErrorKind::Gone

@@ -4,6 +4,7 @@
 //! outlives its maker has a shim hold it (see [`crate::rooms`]).
 
 mod program;
+mod revise;
 mod ring;
 
 use std::{
@@ -50,7 +51,7 @@ type Held = Option<Box<dyn Sandbox>>;
 /// A living sandbox.
 pub struct Room {
     id: String,
-    plan: Arc<Plan>,
+    plan: Mutex<Arc<Plan>>,
     backend: &'static str,
     upheld: Guarantees,
     missing: Guarantees,
@@ -92,7 +93,7 @@ impl Engine {
         self.ledger.record(id, &Event::Created)?;
         Ok(Room {
             id: id.to_owned(),
-            plan: Arc::new(plan),
+            plan: Mutex::new(Arc::new(plan)),
             backend: placed.backend.name(),
             upheld: placed.upheld,
             missing: placed.missing,
@@ -123,9 +124,9 @@ impl Room {
         &self.id
     }
 
-    /// What was decided about it.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    /// What was decided about it, as of this moment.
+    pub fn plan(&self) -> Arc<Plan> {
+        Arc::clone(&locked(&self.plan))
     }
 
     /// What built it.
@@ -151,7 +152,8 @@ impl Room {
         exec: Exec,
         tag: Option<String>,
     ) -> Result<Arc<Program>, RunError> {
-        let exec = self.plan.admit(exec)?;
+        let plan = self.plan();
+        let exec = plan.admit(exec)?;
         let argv = exec.argv().iter().map(|it| escape_bytes(it.as_encoded_bytes())).collect();
         self.ledger.record(&self.id, &Event::Asked { argv, workspace: None })?;
         let sandbox = Arc::clone(&self.sandbox).read_owned().await;
@@ -168,7 +170,7 @@ impl Room {
         let life = Life {
             program: Arc::clone(&program),
             sandbox,
-            plan: Arc::clone(&self.plan),
+            plan,
             exec,
             room: self.id.clone(),
             ledger: Arc::clone(&self.ledger),

@@ -9,6 +9,7 @@
 //! exec, ls, … ─▶ Journal::find ─▶ Client ─▶ shim
 //! ```
 
+mod admission;
 mod checkpoint;
 mod client;
 mod fork;
@@ -19,19 +20,22 @@ mod journal;
 mod keep;
 mod launch;
 mod layers;
+pub mod pool;
 mod protocol;
 mod restore;
 mod shim;
 
+pub use admission::{Admission, Busy, Reserve};
 pub use bulkhead_backends::guest::files as tree;
 pub use checkpoint::{Checkpoint, CheckpointError, Snapshot};
 pub use client::{
     Attached, Client, ClientError, Dial, Download, Duplex, Ear, Hand, Links, Named, Reply,
-    Upload,
+    Update, Upload,
 };
 pub use fork::fork;
 pub use journal::{
-    Claim, End, Journal, JournalError, Keeping, Life, Lifetime, Listed, Record, Then, Why,
+    Claim, End, Journal, JournalError, Keeping, Life, Lifetime, Listed, Pooled, Quota, Record,
+    Then, Why,
 };
 pub use launch::{LaunchError, launch};
 pub use protocol::{Failed, ProgramInfo, RoomInfo, Stats};

@@ -17,9 +17,9 @@ use bulkhead_egress::{
     BoundSecret, Connector, Direct, Entrances, Gateway, GatewayPlan, Range, Resolver,
     StartFailed, SystemResolver, Upstream,
 };
-use bulkhead_policy::{Guide, Plan};
+use bulkhead_policy::{EgressRules, Guide, Plan};
 use bulkhead_spec::{
-    Caught, EgressEvent, EgressUsage, Event, InvalidLabel, Label, Network, Secret,
+    Caught, Change, EgressEvent, EgressUsage, Event, InvalidLabel, Label, Network, Secret,
     SecretBinding,
 };
 
@@ -179,6 +179,17 @@ impl WayOut {
     /// Begins to shut it: nobody is left inside who could use it.
     pub(crate) fn close(&self) {
         self.gateway.close();
+    }
+
+    /// Allows and denies more from now on. What the machine's owner forbids stays forbidden.
+    pub(crate) fn change(&self, change: &Change) {
+        if change.allow.is_empty() && change.deny.is_empty() {
+            return;
+        }
+        let rules = EgressRules::clone(&self.gateway.rules());
+        let rules = change.allow.iter().cloned().fold(rules, EgressRules::allowing);
+        let rules = change.deny.iter().cloned().fold(rules, EgressRules::denying);
+        self.gateway.replace_rules(rules);
     }
 
     /// Shuts it, and says what has passed.

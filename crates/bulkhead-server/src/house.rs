@@ -3,6 +3,7 @@
 mod copies;
 mod headers;
 mod keepers;
+mod pool;
 mod tenant;
 mod workshop;
 
@@ -17,12 +18,15 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use bulkhead_engine::rooms::{
-    Client, Journal, JournalError, LaunchError, Life, Record, launch,
+use bulkhead_engine::{
+    rooms::{
+        Admission, Client, Journal, JournalError, LaunchError, Life, Quota, Record, launch,
+    },
+    way_out::{self, Ask, Reply},
 };
-use bulkhead_engine::way_out::{self, Ask, Reply};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Egress, Mount, Network, Spec};
+use tokio::sync::Notify;
 
 pub(crate) use self::{
     copies::{ForkError, OWN_LABELS, Place},
@@ -64,6 +68,12 @@ pub struct Base {
     pub gateways: PathBuf,
     /// What the server itself keeps.
     pub state: PathBuf,
+    /// What stands between a wish and a room.
+    pub admission: Admission,
+    /// How many rooms there may be at once.
+    pub quota: Quota,
+    /// How many wait, made ahead.
+    pub pool: u32,
 }
 
 impl Base {
@@ -97,6 +107,8 @@ pub struct House {
     pub(crate) api: Api,
     pub(crate) meters: Meters,
     closing: AtomicBool,
+    /// Told when a room that waited was taken, and when the server stops.
+    taken: Notify,
 }
 
 /// A room that is wanted.
@@ -144,6 +156,7 @@ impl House {
             api,
             meters: Meters::default(),
             closing: AtomicBool::new(false),
+            taken: Notify::new(),
         };
         for listed in house.journal.list()? {
             let record = &listed.record;
@@ -178,11 +191,10 @@ impl House {
 
     /// Makes a room.
     pub(crate) async fn make(&self, wanted: Wanted) -> Result<Arc<Tenant>, LaunchError> {
-        let id = format!("i{}", random::word(20).map_err(LaunchError::System)?);
-        if let Err(error) = self.build(&id, &wanted).await {
-            self.forget_headers(&id);
-            return Err(error);
-        }
+        let id = match self.take(&wanted).await? {
+            Some(id) => id,
+            None => self.build(&wanted).await?,
+        };
         let client = Client::new(self.journal.socket(&id));
         let end = SystemTime::now() + wanted.timeout;
         let tenant = Arc::new(Tenant::new(&id, client, wanted.facts, end));
@@ -197,8 +209,18 @@ impl House {
         Ok(tenant)
     }
 
+    /// Builds a room for somebody who wants one; its id.
+    async fn build(&self, wanted: &Wanted) -> Result<String, LaunchError> {
+        let id = fresh_id()?;
+        if let Err(error) = self.build_as(&id, wanted).await {
+            self.forget_headers(&id);
+            return Err(error);
+        }
+        Ok(id)
+    }
+
     /// Makes the room `id`; if that fails, headers may be left.
-    async fn build(&self, id: &str, wanted: &Wanted) -> Result<(), LaunchError> {
+    async fn build_as(&self, id: &str, wanted: &Wanted) -> Result<(), LaunchError> {
         let mut record = self.record(id, wanted)?;
         if let Some(version) = &wanted.version {
             self.begin_with(version, &mut record)?;
@@ -211,11 +233,19 @@ impl House {
 
     /// Makes the room of `record`.
     pub(crate) async fn launch(&self, record: &Record) -> Result<(), LaunchError> {
-        launch(&self.base.program, record).await
+        launch(&self.base.program, record, &self.base.admission).await
+    }
+
+    /// The record of a room as all of them are, before somebody wants one.
+    fn plain(&self, id: &str) -> Record {
+        let mut record = self.base.record(id, self.base.spec.clone());
+        record.quota = self.base.quota.clone();
+        record.labels.insert(LABEL.to_owned(), String::new());
+        record
     }
 
     fn record(&self, id: &str, wanted: &Wanted) -> Result<Record, LaunchError> {
-        let mut record = self.base.record(id, self.base.spec.clone());
+        let mut record = self.plain(id);
         let applied = wanted.facts.network.apply(&mut record.spec);
         applied.map_err(|error| LaunchError::System(io::Error::other(error)))?;
         record.lifetime = wanted.facts.lifetime(wanted.timeout);
@@ -359,4 +389,8 @@ impl House {
         let processors = u64::try_from(processors).unwrap_or(1);
         (processors, mebibytes(limits.memory), mebibytes(limits.disk))
     }
+}
+
+fn fresh_id() -> Result<String, LaunchError> {
+    Ok(format!("i{}", random::word(20).map_err(LaunchError::System)?))
 }

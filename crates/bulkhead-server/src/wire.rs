@@ -70,6 +70,7 @@ pub async fn serve(
     door: Door,
     done: impl Future<Output = ()>,
 ) -> io::Result<()> {
+    let keeper = tokio::spawn(Arc::clone(&house).keep_pool());
     let doors = Arc::new(Doors::of(Arc::clone(&house)));
     let mut connections = JoinSet::new();
     let sweeper = tokio::spawn(sweep(Arc::clone(&house)));
@@ -91,6 +92,7 @@ pub async fn serve(
     house.close();
     sweeper.abort();
     drop(door);
+    house.drain_pool(keeper).await;
     // Whoever streams on stays connected for a moment only; rooms live on without us.
     let rest = async { while connections.join_next().await.is_some() {} };
     tokio::time::timeout(Duration::from_secs(2), rest).await.unwrap_or_default();

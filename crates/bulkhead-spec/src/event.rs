@@ -41,6 +41,16 @@ pub enum Event {
     },
     /// The sandbox exists.
     Created,
+    /// A room that was made ahead was given to somebody.
+    HandedOut {
+        /// The name that it has since.
+        name: String,
+    },
+    /// A room that lives was changed.
+    Changed {
+        /// What is different, each in a few words; no value of a variable.
+        what: Vec<String>,
+    },
     /// The program runs.
     Started,
     /// Something happened on the way out.

@@ -13,10 +13,12 @@
 //! | [`Event`] | one line of what the ledger can say |
 //! | [`Rule`] | which hosts may, or may not, be reached from inside |
 //! | [`Egress`] | what a caller wants of the way out: rules, secrets, budgets |
+//! | [`Change`] | what is to be different about a room that lives |
 //!
 //! Invariant: this crate is data. It opens no file, reads no clock and spawns nothing.
 
 mod bytes;
+mod change;
 mod cpus;
 mod duration;
 mod egress;
@@ -35,6 +37,7 @@ mod spec;
 mod words;
 
 pub use bytes::{Bytes, InvalidBytes};
+pub use change::Change;
 pub use cpus::{Cpus, InvalidCpus};
 pub use duration::{InvalidDuration, Span};
 pub use egress::{

@@ -5,6 +5,7 @@ pub(crate) mod image;
 pub(crate) mod net;
 mod plain;
 pub(crate) mod policy;
+pub(crate) mod pool;
 pub(crate) mod rooms;
 pub(crate) mod run;
 pub(crate) mod serve;
@@ -17,6 +18,7 @@ use clap::{
 };
 
 use self::policy::PolicyVerb;
+use self::pool::{PoolVerb, UpdateArgs};
 use self::{
     checkpoints::{CheckpointVerb, ForkArgs},
     image::ImageVerb,
@@ -75,6 +77,9 @@ impl Args {
             // A room belongs to whoever makes it over the door, not to where the server began.
             serve.ask.workspace.no_workspace = true;
         }
+        if let Verb::Pool(PoolVerb::Fill(fill)) = &mut args.verb {
+            fill.ask.workspace.no_workspace = true;
+        }
         if let Verb::Create(create) = &mut args.verb {
             create.ask.typed_in(&words);
         }
@@ -95,52 +100,62 @@ impl Args {
 
 /// Flags of a room that mean nothing to a verb which has no program, no terminal or no directory of
 /// its own: they are not shown, and refused.
-const FOREIGN: [(&str, &[&str]); 2] = [
-    ("create", &["interactive", "tty"]),
-    (
-        "serve",
-        &[
-            "interactive",
-            "tty",
-            "name",
-            "program",
-            "entrypoint",
-            "workdir",
-            "kill_after",
-            "show_env_files",
-            "workspace",
-            "no_workspace",
-            "read_only",
-            "unprotect",
-        ],
-    ),
+const FOREIGN: [(&[&str], &[&str]); 3] = [
+    (&["create"], &["interactive", "tty"]),
+    (&["serve"], NO_PROGRAM),
+    (&["pool", "fill"], NO_PROGRAM),
+];
+
+const NO_PROGRAM: &[&str] = &[
+    "interactive",
+    "tty",
+    "name",
+    "program",
+    "entrypoint",
+    "workdir",
+    "kill_after",
+    "show_env_files",
+    "workspace",
+    "no_workspace",
+    "read_only",
+    "unprotect",
 ];
 
 impl Args {
     /// The command line, each verb with the flags that it really has.
     pub(crate) fn command_line() -> clap::Command {
-        FOREIGN.into_iter().fold(Self::command(), |all, (verb, flags)| {
-            all.mut_subcommand(verb, |verb| {
-                verb.mut_args(|arg| {
-                    let foreign = flags.contains(&arg.get_id().as_str());
-                    if foreign { arg.hide(true) } else { arg }
-                })
-            })
-        })
+        FOREIGN
+            .into_iter()
+            .fold(Self::command(), |all, (path, flags)| without(all, path, flags))
     }
+}
+
+/// `command`, and at the end of `path` a verb that does not show `flags`.
+fn without(
+    command: clap::Command,
+    path: &'static [&'static str],
+    flags: &'static [&'static str],
+) -> clap::Command {
+    if let Some((verb, rest)) = path.split_first() {
+        return command.mut_subcommand(verb, |it| without(it, rest, flags));
+    }
+    command.mut_args(|arg| {
+        let foreign = flags.contains(&arg.get_id().as_str());
+        if foreign { arg.hide(true) } else { arg }
+    })
 }
 
 /// What was said to a verb that has no such flag.
 fn foreign(matches: &clap::ArgMatches) -> Option<clap::Error> {
-    FOREIGN.into_iter().find_map(|(verb, flags)| {
-        let said = matches.subcommand_matches(verb)?;
+    FOREIGN.into_iter().find_map(|(path, flags)| {
+        let said = path.iter().try_fold(matches, |it, verb| it.subcommand_matches(verb))?;
         let by_hand = |it: &&&str| said.value_source(it) == Some(ValueSource::CommandLine);
         let flag = flags.iter().find(by_hand)?;
         let shown = match *flag {
             "program" => "a program".to_owned(),
             flag => format!("--{}", flag.replace('_', "-")),
         };
-        let text = format!("`bulkhead {verb}` does not take {shown}");
+        let text = format!("`bulkhead {}` does not take {shown}", path.join(" "));
         Some(Args::command_line().error(clap::error::ErrorKind::UnknownArgument, text))
     })
 }
@@ -177,6 +192,11 @@ pub(crate) enum Verb {
     Attach(AttachArgs),
     /// Show what rooms use
     Stats(StatsArgs),
+    /// Change variables, limits, rules or the time of rooms that live
+    Update(Box<UpdateArgs>),
+    /// Make rooms ahead, so that nobody waits for one
+    #[command(subcommand)]
+    Pool(PoolVerb),
     /// Freeze rooms: no processor is used, memory is kept
     Pause(RoomsArgs),
     /// Let frozen rooms go on
@@ -266,6 +286,8 @@ impl Verb {
             | Self::Inspect(_)
             | Self::Logs(_)
             | Self::Stats(_)
+            | Self::Update(_)
+            | Self::Pool(_)
             | Self::Pause(_)
             | Self::Resume(_)
             | Self::Start(_)
@@ -295,6 +317,7 @@ impl Verb {
             Self::Fork(args) => args.json.into(),
             Self::Inspect(args) => args.json.into(),
             Self::Stats(args) => args.json.into(),
+            Self::Pool(verb) => verb.format(),
             Self::Doctor(args) | Self::Version(args) => args.json.into(),
             Self::Policy(PolicyVerb::Check(args)) => args.json.into(),
             Self::Policy(PolicyVerb::Ls(args)) => args.json.into(),
@@ -314,6 +337,7 @@ impl Verb {
             | Self::Port(_)
             | Self::Logs(_)
             | Self::Attach(_)
+            | Self::Update(_)
             | Self::Pause(_)
             | Self::Resume(_)
             | Self::Start(_)

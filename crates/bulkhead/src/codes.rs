@@ -45,6 +45,8 @@ pub(crate) enum Code {
     Record,
     /// A room is not there, or not in a state for this.
     Room,
+    /// There is no place for another room now.
+    Full,
     /// A request to a server could not be understood.
     Request,
     /// A server did not let somebody in.
@@ -83,6 +85,7 @@ impl Code {
         Self::ImageBuild,
         Self::Record,
         Self::Room,
+        Self::Full,
         Self::Request,
         Self::Door,
         Self::File,
@@ -115,6 +118,7 @@ impl Code {
             Self::ImageBuild => "BH-E042",
             Self::Record => "BH-E050",
             Self::Room => "BH-E060",
+            Self::Full => "BH-E061",
             Self::Request => "BH-E070",
             Self::Door => "BH-E071",
             Self::File => "BH-E072",
@@ -148,6 +152,7 @@ impl Code {
             Self::ImageBuild => include_str!("codes/BH-E042.md"),
             Self::Record => include_str!("codes/BH-E050.md"),
             Self::Room => include_str!("codes/BH-E060.md"),
+            Self::Full => include_str!("codes/BH-E061.md"),
             Self::Request => include_str!("codes/BH-E070.md"),
             Self::Door => include_str!("codes/BH-E071.md"),
             Self::File => include_str!("codes/BH-E072.md"),

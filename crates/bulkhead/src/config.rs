@@ -12,6 +12,7 @@ mod entries;
 mod environment;
 mod error;
 mod file;
+mod house;
 mod keys;
 mod layer;
 mod origin;

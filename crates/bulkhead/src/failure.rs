@@ -3,11 +3,14 @@
 use std::error::Error;
 
 use bulkhead_backends::BackendError;
-use bulkhead_engine::RunError;
+use bulkhead_engine::{RunError, rooms::Busy};
 use bulkhead_policy::Denial;
 use serde_json::{Value, json};
 
 use crate::{codes::Code, config::ConfigError};
+
+/// As sysexits.h has it: it may work later.
+const BUSY: u8 = 75;
 
 /// One thing that Bulkhead could not do.
 #[derive(Clone, Debug)]
@@ -62,6 +65,7 @@ impl Failure {
                 failure.hint("type: bulkhead doctor")
             }
             RunError::Backend(backend) => Self::backend(backend),
+            RunError::Busy(busy) => Self::busy(busy),
             RunError::Gone | RunError::Room { .. } | RunError::File(_) => Self::from_error(Code::Room, error),
             RunError::Secret { .. } => Self::from_error(Code::Secret, error),
             RunError::WayOut(_) => Self::from_error(Code::WayOut, error),
@@ -70,6 +74,14 @@ impl Failure {
             ),
         };
         Self { exit: Some(error.exit_code()), ..failure }
+    }
+
+    /// There is no place for it now.
+    pub(crate) fn busy(busy: &Busy) -> Self {
+        let again = format!("try again in {}s", busy.retry.as_secs());
+        let failure = Self::from_error(Code::Full, busy);
+        let failure = failure.hint(again).hint("end rooms that nobody needs: bulkhead ls");
+        Self { exit: Some(BUSY), ..failure }
     }
 
     fn denied(denial: &Denial) -> Self {

@@ -82,6 +82,8 @@ fn perform(
         Verb::Logs(args) => rooms::attach::logs(&args, &environment, printer),
         Verb::Attach(args) => rooms::attach::attach(&args, &environment, printer),
         Verb::Stats(args) => rooms::show::stats(&args, &environment, printer),
+        Verb::Update(args) => rooms::update::run(&args, &environment, printer),
+        Verb::Pool(verb) => rooms::pool::run(&verb, environment, printer),
         Verb::Pause(args) => rooms::end::pause(&args, &environment, printer),
         Verb::Resume(args) => rooms::end::resume(&args, &environment, printer),
         Verb::Start(args) => rooms::end::start(&args, &environment, printer),

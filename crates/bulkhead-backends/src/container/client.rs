@@ -5,12 +5,13 @@ use std::{error::Error as _, io, time::Duration};
 use bollard::{
     Docker,
     errors::Error,
+    models::ContainerUpdateBody,
     query_parameters::{
         AttachContainerOptionsBuilder, CreateContainerOptionsBuilder,
         KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
     },
 };
-use bulkhead_spec::escape;
+use bulkhead_spec::{Limits, escape};
 
 use super::{Attached, Facts, lower::Body};
 use crate::BackendError;
@@ -65,6 +66,25 @@ impl Daemon {
     pub(super) async fn start(&self, container: &str) -> Result<(), BackendError> {
         let started = self.docker.start_container(container, None).await;
         started.map_err(self.failed("start a container"))
+    }
+
+    /// Changes the limits of a container that runs. What is `None` stays.
+    pub(super) async fn update(
+        &self,
+        container: &str,
+        limits: &Limits,
+    ) -> Result<(), BackendError> {
+        let memory = limits.memory.map(|it| i64::try_from(it.0).unwrap_or(i64::MAX));
+        let body = ContainerUpdateBody {
+            memory,
+            // Memory and swap together: none is left for swap.
+            memory_swap: memory,
+            nano_cpus: limits.cpus.map(|it| i64::from(it.millis()) * 1_000_000),
+            pids_limit: limits.pids.map(i64::from),
+            ..ContainerUpdateBody::default()
+        };
+        let updated = self.docker.update_container(container, body).await;
+        updated.map_err(self.failed("change the limits of a container"))
     }
 
     /// Ends every process of a container; one that has ended or is gone is what we wanted.

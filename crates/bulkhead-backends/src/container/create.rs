@@ -15,7 +15,7 @@ use super::{
     lower::{self, Disk, Found, Image, User},
     made::{Held, Made},
     names::{self, Names},
-    sandbox::{ContainerSandbox, First, Stands},
+    sandbox::{Bounded, ContainerSandbox, First, Stands},
     stage::Stage,
     who::{Caller, Way, decide},
 };
@@ -68,7 +68,8 @@ impl Container {
         }
         let doors = self.doors(plan, &link, first.as_ref()).await?;
         let stands = Stands { link, first, doors };
-        Ok(ContainerSandbox::new(made, container, stands, *plan.limits()))
+        let held = Bounded { limits: *plan.limits(), overhead: lower::overhead(found.kernel) };
+        Ok(ContainerSandbox::new(made, container, stands, held))
     }
 
     /// Everything on this host: a record of what is to come, then what the container is shown.

@@ -152,7 +152,7 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
 
 /// Processes and threads that the daemon counts and that are none of the program's: the guest, and
 /// what a runtime with a kernel of its own needs for itself.
-fn overhead(kernel: Kernel) -> u32 {
+pub(super) fn overhead(kernel: Kernel) -> u32 {
     match kernel {
         Kernel::Hosts => 1,
         Kernel::UserSpace | Kernel::Own => 512,

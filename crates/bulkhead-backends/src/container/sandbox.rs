@@ -3,7 +3,7 @@
 use std::{
     io,
     os::fd::OwnedFd,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -17,7 +17,7 @@ use rustix::{
 
 use super::{client::Daemon, made::Made};
 use crate::{
-    BackendError, Doors, Process, ProcessHandle, Sandbox, Streams,
+    BackendError, Bounds, Doors, Process, ProcessHandle, Sandbox, Streams,
     guest::{After, Disk, Ended, Link, Program, Status},
 };
 
@@ -42,11 +42,19 @@ pub(super) struct First {
     pub(super) counters: Watched,
 }
 
+/// What a container may use.
+pub(super) struct Bounded {
+    /// The limits that are held.
+    pub(super) limits: Limits,
+    /// Processes that the daemon counts and that are none of the program's.
+    pub(super) overhead: u32,
+}
+
 /// What a running program needs of its room.
 struct Shared {
     daemon: Daemon,
     container: String,
-    limits: Limits,
+    bounded: Mutex<Bounded>,
     first: Option<First>,
     /// What was last counted: the counters end with the container.
     counted: Mutex<Usage>,
@@ -59,12 +67,12 @@ struct ContainerProcess {
 }
 
 impl ContainerSandbox {
-    pub(super) fn new(made: Made, container: String, stands: Stands, limits: Limits) -> Self {
+    pub(super) fn new(made: Made, container: String, stands: Stands, bounded: Bounded) -> Self {
         let Stands { link, first, doors } = stands;
         let shared = Shared {
             daemon: made.daemon().clone(),
             container,
-            limits,
+            bounded: Mutex::new(bounded),
             first,
             counted: Mutex::new(Usage::default()),
         };
@@ -73,6 +81,15 @@ impl ContainerSandbox {
 }
 
 impl Shared {
+    fn bounded(&self) -> MutexGuard<'_, Bounded> {
+        self.bounded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The limits that are held at this moment.
+    fn limits(&self) -> Limits {
+        self.bounded().limits
+    }
+
     /// What the sandbox has used until now, as far as anybody here can tell.
     fn usage(&self) -> Usage {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +149,7 @@ impl Shared {
 
     /// What ended a program, as those say who end programs.
     async fn ending(&self, ended: &Ended) -> Result<Ending, BackendError> {
-        let limits = &self.limits;
+        let limits = self.limits();
         let killed = matches!(ended.status, Status::Signaled(9) | Status::Exited(137));
         if killed && self.ran_out_of_memory().await? {
             return Ok(Ending::OutOfMemory { limit: limits.memory });
@@ -151,7 +168,7 @@ impl Shared {
         let found = found.map_err(self.daemon.failed("keep the container running"))?;
         let state = found.state.unwrap_or_default();
         if state.oom_killed == Some(true) || 0 < self.usage().oom_kills {
-            return Ok(Ending::OutOfMemory { limit: self.limits.memory });
+            return Ok(Ending::OutOfMemory { limit: self.limits().memory });
         }
         if state.running == Some(true) {
             // It lives, and its stream is gone: the daemon was started anew under it.
@@ -187,6 +204,10 @@ impl Sandbox for ContainerSandbox {
         Ok(self.shared.usage())
     }
 
+    fn bounds(&self) -> Option<&dyn Bounds> {
+        Some(self)
+    }
+
     async fn kill(&self) -> Result<(), BackendError> {
         self.shared.usage();
         self.shared.end().await
@@ -201,6 +222,20 @@ impl Sandbox for ContainerSandbox {
             return Err(error);
         }
         made.release()
+    }
+}
+
+#[async_trait::async_trait]
+impl Bounds for ContainerSandbox {
+    async fn bound(&self, limits: &Limits) -> Result<(), BackendError> {
+        let Limits { memory, cpus, pids, .. } = *limits;
+        let overhead = self.shared.bounded().overhead;
+        let counted = pids.map(|it| it.saturating_add(overhead));
+        let wanted = Limits { memory, cpus, pids: counted, ..Limits::default() };
+        self.shared.daemon.update(&self.shared.container, &wanted).await?;
+        let mut held = self.shared.bounded();
+        held.limits = Limits { pids, ..wanted }.or(held.limits);
+        Ok(())
     }
 }
 

@@ -26,7 +26,7 @@ impl NativeProcess {
 
     /// What ended the program, as those say who end programs.
     fn ending(&self, status: Status, disk: Disk) -> Ending {
-        let limits = &self.shared.limits;
+        let limits = self.shared.limits();
         let killed = matches!(status, Status::Signaled(9) | Status::Exited(137));
         if killed && 0 < self.shared.usage().oom_kills {
             return Ending::OutOfMemory { limit: limits.memory };
@@ -67,7 +67,7 @@ impl Process for NativeProcess {
             }
             // The guest is gone, and everything with it.
             None if 0 < self.shared.usage().oom_kills => {
-                Ending::OutOfMemory { limit: self.shared.limits.memory }
+                Ending::OutOfMemory { limit: self.shared.limits().memory }
             }
             None => Ending::Lost,
         };

@@ -9,15 +9,20 @@ use std::{
 };
 
 use bulkhead_image::InUse;
-use bulkhead_linux::{birth::Newborn, cgroup::Cgroup, crash, walls::Walls};
+use bulkhead_linux::{
+    birth::Newborn,
+    cgroup::{self, Cgroup},
+    crash,
+    walls::Walls,
+};
 use bulkhead_policy::ExecPlan;
-use bulkhead_spec::{Bytes, Limits, Usage};
+use bulkhead_spec::{Bytes, Cpus, Limits, Usage};
 use rustix::io::Errno;
 use tokio::{io::unix::AsyncFd, sync::OnceCell, time::timeout};
 
 use super::{copier::Source, process::NativeProcess};
 use crate::{
-    BackendError, Copied, Copier, Doors, Freezer, Process, Sandbox,
+    BackendError, Bounds, Copied, Copier, Doors, Freezer, Process, Sandbox,
     guest::{After, Link, Unready, watch},
     identity::Owner,
     workspace::stand_in::StandIns,
@@ -45,7 +50,7 @@ pub(super) struct Shared {
     ended: AsyncFd<OwnedFd>,
     link: Link,
     cgroup: Option<Cgroup>,
-    pub(super) limits: Limits,
+    limits: Mutex<Limits>,
     /// What the guest counted, for hosts where no cgroup does.
     pub(super) counted: Mutex<Usage>,
 }
@@ -73,7 +78,7 @@ impl NativeSandbox {
             ended,
             link,
             cgroup: held.cgroup.take(),
-            limits: *limits,
+            limits: Mutex::new(*limits),
             counted: Mutex::new(Usage::default()),
         };
         let (shared, ready) = (Arc::new(shared), OnceCell::new());
@@ -130,6 +135,11 @@ fn hint(action: &str, source: &io::Error) -> Option<String> {
 impl Shared {
     fn newborn(&self) -> std::sync::MutexGuard<'_, Newborn> {
         self.newborn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The limits that are held at this moment.
+    pub(super) fn limits(&self) -> Limits {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn usage(&self) -> Usage {
@@ -210,6 +220,10 @@ impl Sandbox for NativeSandbox {
         Some(self)
     }
 
+    fn bounds(&self) -> Option<&dyn Bounds> {
+        self.shared.cgroup.as_ref().map(|_| self as &dyn Bounds)
+    }
+
     async fn kill(&self) -> Result<(), BackendError> {
         self.shared.kill().await
     }
@@ -252,5 +266,26 @@ impl Freezer for NativeSandbox {
             action: "let the sandbox go on",
             source: io::Error::other(error),
         })
+    }
+}
+
+#[async_trait::async_trait]
+impl Bounds for NativeSandbox {
+    async fn bound(&self, limits: &Limits) -> Result<(), BackendError> {
+        let Some(cgroup) = &self.shared.cgroup else { return Ok(()) };
+        let wanted = cgroup::Limits {
+            memory: limits.memory.map(|it| it.0),
+            cpu_millis: limits.cpus.map(Cpus::millis),
+            // One more for the guest, which is none of the program's.
+            processes: limits.pids.map(|it| it.saturating_add(1)),
+        };
+        cgroup.set(&wanted).map_err(|error| BackendError::System {
+            action: "change the limits of the sandbox",
+            source: io::Error::other(error),
+        })?;
+        let mut held = self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let Limits { memory, cpus, pids, .. } = *limits;
+        *held = Limits { memory, cpus, pids, ..Limits::default() }.or(*held);
+        Ok(())
     }
 }

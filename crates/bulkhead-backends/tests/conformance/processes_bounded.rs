@@ -4,6 +4,7 @@
 //! stops it.
 
 use bulkhead_backends::Backend;
+use bulkhead_spec::Limits;
 use libtest_mimic::Failed;
 
 use crate::{
@@ -16,6 +17,7 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
     Bites makes_no_more_threads_than_allowed,
     Bites makes_no_more_by_leaving_its_session,
     CannotBeBuilt the_dead_are_not_counted,
+    CannotBeBuilt makes_no_more_than_it_was_left_while_it_lived,
 ];
 
 fn room(backend: &dyn Backend) -> Result<Room<'_>, Failed> {
@@ -63,6 +65,58 @@ if count > 32:
 held()
 "#;
     room(backend)?.attack(script, &[])
+}
+
+/// A limit that is lowered and raised again while the sandbox lives.
+fn makes_no_more_than_it_was_left_while_it_lived(
+    backend: &dyn Backend,
+) -> Result<Verdict, Failed> {
+    let script = r#"
+import time
+def most():
+    children = []
+    def one():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            signal.pause()
+        children.append(child)
+    while len(children) < 100 and works(one):
+        pass
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return len(children)
+def until(name):
+    print(name, flush=True)
+    while not os.path.exists(name):
+        time.sleep(0.01)
+
+until("lowered")
+low = most()
+until("raised")
+high = most()
+if low > 32:
+    broken(f"{low} processes where 32 were allowed")
+if high < 100:
+    broken(f"{high} processes where 200 were allowed")
+held()
+"#;
+    let mut room = Room::new(backend)?;
+    room.spec.limits.pids = Some(64);
+    let mut inside = room.enter(script, &[])?;
+    for (word, pids) in [("lowered", 32), ("raised", 200)] {
+        inside.hear(word)?;
+        if !inside.bound(&Limits { pids: Some(pids), ..Limits::default() }) {
+            // Where no cgroup counts them, a limit stays what it was; without walls there is none.
+            let refused =
+                if room.is_open() { Err("nobody bounds it".into()) } else { Ok(Verdict::Held) };
+            return refused;
+        }
+        std::fs::write(room.workspace().join(word), "")?;
+    }
+    let ending = inside.wait()?;
+    inside.destroy(ending)?.verdict()
 }
 
 /// Orphans in sessions of their own are still processes of the sandbox.

@@ -13,7 +13,8 @@ use std::{
 use bulkhead_backends::{Backend, Doors, Process, Sandbox};
 use bulkhead_policy::{Plan, Policy, resolve};
 use bulkhead_spec::{
-    Access, Ending, EnvFiles, Exec, GuestPath, HostPath, Mount, Spec, Usage, Walls, Workspace,
+    Access, Ending, EnvFiles, Exec, GuestPath, HostPath, Limits, Mount, Spec, Usage, Walls,
+    Workspace,
 };
 use libtest_mimic::Failed;
 use tempfile::TempDir;
@@ -250,6 +251,12 @@ impl Inside<'_> {
     /// Where programs inside meet the gateway.
     pub(crate) fn take_doors(&self) -> Option<Doors> {
         self.sandbox.take_doors()
+    }
+
+    /// Has the sandbox hold other limits; says whether it does.
+    pub(crate) fn bound(&self, limits: &Limits) -> bool {
+        let bounds = self.sandbox.bounds();
+        bounds.is_some_and(|it| self.runtime.block_on(it.bound(limits)).is_ok())
     }
 
     pub(crate) fn usage(&self) -> Result<Usage, Failed> {

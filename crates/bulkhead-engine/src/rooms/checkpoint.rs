@@ -321,6 +321,7 @@ impl Record {
         record.labels.clone_from(&self.labels);
         record.lifetime = self.lifetime;
         record.keeping = self.keeping;
+        record.quota.clone_from(&self.quota);
         record.layers = snapshot.layers();
         record
     }

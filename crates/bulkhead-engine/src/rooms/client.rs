@@ -4,7 +4,13 @@ mod dial;
 mod files;
 
 use std::{
-    ffi::OsStr, fs::File, io, os::fd::AsRawFd as _, path::Path, path::PathBuf, sync::Arc,
+    collections::BTreeMap,
+    ffi::OsStr,
+    fs::File,
+    io,
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -16,10 +22,11 @@ pub use self::{
 use super::{
     frame::{CHUNK, Frame, Lane, read, say, send},
     journal::Lifetime,
+    pool::HandOut,
     protocol::{Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION},
 };
 use crate::room::{From, Which};
-use bulkhead_spec::{Ending, Exec, Terminal, Word};
+use bulkhead_spec::{Change, Ending, Exec, Terminal, Word};
 use rustix::process::Signal;
 
 /// A room that somebody else holds.
@@ -76,6 +83,17 @@ pub enum Reply {
     Ended(Result<Ending, String>, Duration),
     /// That was all that is there; it still runs.
     Running,
+}
+
+/// What is to be different about a room.
+#[derive(Clone, Debug, Default)]
+pub struct Update {
+    /// Variables, limits, rules.
+    pub change: Change,
+    /// How long it lives, from now on.
+    pub lifetime: Option<Lifetime>,
+    /// Labels that it gets.
+    pub labels: BTreeMap<String, String>,
 }
 
 type Answered<T> = Result<T, ClientError>;
@@ -218,6 +236,28 @@ impl Client {
         self.done(Request::Lifetime(lifetime)).await
     }
 
+    /// Changes something about the room, from now on.
+    pub async fn update(&self, update: Update) -> Answered<()> {
+        let Update { change, lifetime, labels } = update;
+        self.done(Request::Update { change: Box::new(change), lifetime, labels }).await
+    }
+
+    /// Makes a parked room somebody's.
+    pub(super) async fn hand_out(&self, order: HandOut) -> Answered<()> {
+        self.done(Request::HandOut(Box::new(order))).await
+    }
+
+    /// Ends a room if it is still parked. Returns when nothing of it is left.
+    pub(super) async fn retire(&self) -> Answered<()> {
+        let (mut from, _to) = self.ask(Request::Retire).await?;
+        let answer = answer(&mut from).await?;
+        if !matches!(answer, Answer::Done) {
+            return Err(confused(&answer));
+        }
+        until_gone(&mut from).await;
+        Ok(())
+    }
+
     /// Ends the room; its programs have `grace` to stop by themselves. Returns when nothing of it
     /// is left.
     pub async fn end(&self, grace: Duration) -> Answered<()> {
@@ -227,9 +267,7 @@ impl Client {
         if !matches!(answer, Answer::Done) {
             return Err(confused(&answer));
         }
-        // The shim hangs up when all else has gone, and also when it dies on the way, which ends
-        // the room as well.
-        while let Ok(Some(_)) = read(&mut from).await {}
+        until_gone(&mut from).await;
         Ok(())
     }
 
@@ -302,6 +340,12 @@ impl Hand {
     pub async fn close_input(&mut self) -> io::Result<()> {
         send(&mut self.to, Lane::In, &[]).await
     }
+}
+
+/// The shim hangs up when all else has gone, and also when it dies on the way, which ends the room
+/// as well.
+async fn until_gone(from: &mut Inward) {
+    while let Ok(Some(_)) = read(from).await {}
 }
 
 async fn answer(from: &mut Inward) -> Answered<Answer> {

@@ -8,6 +8,7 @@ use std::{path::Path, time::Duration};
 use serde_json::Value;
 
 use super::{
+    admission::Admission,
     client::Client,
     journal::{Journal, Record},
     launch::{LaunchError, shims},
@@ -22,7 +23,9 @@ pub async fn fork(
     program: &Path,
     journal: &Journal,
     records: &[Record],
+    admission: &Admission,
 ) -> Result<(), LaunchError> {
+    admission.check()?;
     let answers = shims(program, &records).await?;
     let ready = |it: &&Value| it.get("ready").is_some();
     if answers.iter().filter(ready).count() == records.len() {

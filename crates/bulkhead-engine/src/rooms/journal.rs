@@ -3,12 +3,17 @@
 //! Invariant: a record is on the disk before anything of its room is made. A lock that is free
 //! says that its shim is dead, whatever the record says.
 
+mod names;
+mod parked;
+mod quota;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -18,7 +23,11 @@ use bulkhead_spec::{Span, Spec, escape};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::layers::{self, Layers};
+pub use self::{parked::Pooled, quota::Quota};
+use super::{
+    admission::Busy,
+    layers::{self, Layers},
+};
 
 /// The form of records that this program writes and reads.
 const VERSION: u32 = 1;
@@ -32,6 +41,10 @@ const UNREADABLE: &str = "unreadable";
 #[derive(Clone, Debug)]
 pub struct Journal {
     state: PathBuf,
+    /// Rooms that were made ahead, which nobody has yet.
+    pool: PathBuf,
+    /// Which living room has a name.
+    names: PathBuf,
     runtime: PathBuf,
     pub(super) checkpoints: PathBuf,
     pub(super) layers: Layers,
@@ -67,6 +80,12 @@ pub struct Record {
     /// What becomes of its disk.
     #[serde(default)]
     pub keeping: Keeping,
+    /// How many rooms there may be with it.
+    #[serde(default)]
+    pub quota: Quota,
+    /// Whether it was made ahead.
+    #[serde(default)]
+    pub pool: Pooled,
 }
 
 /// What becomes of a room's disk when the room ends.
@@ -146,7 +165,8 @@ pub struct Listed {
 /// The right to be the shim of a room: the lock is held as long as this lives.
 #[derive(Debug)]
 pub struct Claim {
-    dir: PathBuf,
+    /// Where it is written down; a room that was made ahead moves once.
+    dir: Mutex<PathBuf>,
     socket: PathBuf,
     /// Whether there was a room before, whose disk is there.
     again: bool,
@@ -170,6 +190,9 @@ pub enum JournalError {
     /// A living room has this name already.
     #[error("a room called `{}` exists already", escape(.0))]
     Taken(String),
+    /// There are as many rooms as there may be.
+    #[error(transparent)]
+    Busy(#[from] Busy),
     /// A name that rooms cannot have.
     #[error(
         "`{}` cannot be the name of a room: letters, digits, `-`, `_` and `.`, at most 64",
@@ -203,6 +226,8 @@ impl Journal {
     pub fn new(state: &Path, runtime: &Path) -> Self {
         Self {
             state: state.join("rooms"),
+            pool: state.join("pool"),
+            names: state.join("names"),
             runtime: runtime.join("rooms"),
             checkpoints: state.join("checkpoints"),
             layers: Layers::new(state.join("layers")),
@@ -211,6 +236,9 @@ impl Journal {
 
     /// Writes `record` down and takes the lock of its room, before anything of it is made.
     pub fn begin(&self, record: &Record) -> Result<Claim, JournalError> {
+        if let Pooled::Parked { key, .. } = &record.pool {
+            return self.park(record, key);
+        }
         let claims = self.begin_all(std::slice::from_ref(record))?;
         let none = || io::Error::other("the room was not begun");
         let failed = |source| JournalError::System { action: "begin a room", source };
@@ -225,11 +253,7 @@ impl Journal {
         private_dir(&self.runtime).map_err(failed)?;
         // Two that want the same name at once take turns.
         let turn = self.turn().map_err(failed)?;
-        let living = self.living()?;
-        let taken: BTreeSet<&str> = living.iter().map(|it| it.record.name.as_str()).collect();
-        if let Some(record) = records.iter().find(|it| taken.contains(it.name.as_str())) {
-            return Err(JournalError::Taken(record.name.clone()));
-        }
+        self.check_free(records)?;
         // Whoever removes layers looks at records first, in the same turn.
         let layers: BTreeSet<&String> = records.iter().flat_map(|it| &it.layers).collect();
         if !layers.iter().all(|it| self.layers.path(it).is_dir()) {
@@ -239,10 +263,10 @@ impl Journal {
         let sync = if records.len() == 1 { Sync::Each } else { Sync::Together };
         let mut claims = Vec::new();
         for record in records {
-            match self.claim(record, sync) {
+            match self.claim(&self.state, record, sync) {
                 Ok(claim) => claims.push(claim),
                 Err(error) => {
-                    claims.into_iter().try_for_each(Claim::erase).map_err(failed)?;
+                    claims.iter().try_for_each(Claim::erase).map_err(failed)?;
                     return Err(failed(error));
                 }
             }
@@ -252,12 +276,31 @@ impl Journal {
             Sync::Each => state.sync_all().map_err(failed)?,
             Sync::Together => rustix::fs::syncfs(&state).map_err(|it| failed(it.into()))?,
         }
+        records.iter().try_for_each(|it| self.give_name(it)).map_err(failed)?;
         drop(turn);
         Ok(claims)
     }
 
-    fn claim(&self, record: &Record, sync: Sync) -> io::Result<Claim> {
-        let dir = self.state.join(&record.id);
+    /// Whether there may be rooms like these beside those that there are.
+    fn check_free(&self, records: &[Record]) -> Result<(), JournalError> {
+        if let Some(record) = records.iter().find(|it| self.named(&it.name).is_some()) {
+            return Err(JournalError::Taken(record.name.clone()));
+        }
+        if !records.iter().any(|it| it.quota.counts(&it.labels)) {
+            return Ok(());
+        }
+        let living = self.living()?;
+        let mut beside: Vec<_> = living.iter().map(|it| &it.record.labels).collect();
+        for record in records {
+            record.quota.check(&record.labels, &beside)?;
+            beside.push(&record.labels);
+        }
+        Ok(())
+    }
+
+    /// The record of a room to be, and its lock.
+    fn claim(&self, parent: &Path, record: &Record, sync: Sync) -> io::Result<Claim> {
+        let dir = parent.join(&record.id);
         // The room of a disk that was kept comes back to it.
         let again = record.keeping == Keeping::Disk && dir.join(RECORD).exists();
         if !again {
@@ -273,7 +316,8 @@ impl Journal {
         }
         crash::point();
         remove_if_there(&dir.join(END))?;
-        Ok(Claim { dir, socket: self.socket(&record.id), again, _lock: lock })
+        let socket = self.socket(&record.id);
+        Ok(Claim { dir: Mutex::new(dir), socket, again, _lock: lock })
     }
 
     /// Where the shim of `id` listens.
@@ -323,6 +367,9 @@ impl Journal {
     /// The room called `text`: its name or its id, or a beginning that only one room has. A living
     /// room comes before one that has ended.
     pub fn find(&self, text: &str) -> Result<Listed, JournalError> {
+        if let Some(found) = self.named(text).or_else(|| self.with_id(text)) {
+            return Ok(found);
+        }
         let rooms = self.list()?;
         let (alive, ended): (Vec<_>, Vec<_>) =
             rooms.into_iter().partition(|it| it.life == Life::Alive);
@@ -357,6 +404,9 @@ impl Journal {
         let _turn = self.turn().map_err(failed)?;
         remove_if_there(&self.socket(id)).map_err(failed)?;
         crash::point();
+        if let Ok(Some(listed)) = look(&self.state.join(id)) {
+            self.take_name(&listed.record).map_err(failed)?;
+        }
         erase(&self.state.join(id)).map_err(failed)
     }
 
@@ -457,24 +507,29 @@ impl Claim {
     }
 
     /// A place for what the room keeps on disk.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    pub fn dir(&self) -> PathBuf {
+        self.dir.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes down what is different about the room.
+    pub fn rewrite(&self, record: &Record) -> io::Result<()> {
+        write_whole(&self.dir(), RECORD, record)
     }
 
     /// Writes down how the room ended.
     pub fn end(&self, why: Why) -> io::Result<()> {
         remove_if_there(&self.socket)?;
         crash::point();
-        write_whole(&self.dir, END, &End { at: now(), why })
+        write_whole(&self.dir(), END, &End { at: now(), why })
     }
 
-    /// Leaves nothing of a room that was never there. One that was there before has its disk still.
-    pub fn erase(self) -> io::Result<()> {
+    /// Leaves nothing of a room that nobody ever had. One that was there before has its disk still.
+    pub fn erase(&self) -> io::Result<()> {
         if self.again {
             return self.end(Why::Stopped);
         }
         remove_if_there(&self.socket)?;
-        erase(&self.dir)
+        erase(&self.dir())
     }
 }
 
@@ -528,6 +583,8 @@ impl Record {
             policy,
             layers: Vec::new(),
             keeping: Keeping::default(),
+            quota: Quota::default(),
+            pool: Pooled::No,
         }
     }
 }

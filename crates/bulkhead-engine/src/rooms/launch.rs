@@ -9,7 +9,10 @@ use tokio::{
     process::Command,
 };
 
-use super::journal::Record;
+use super::{
+    admission::{Admission, Busy},
+    journal::Record,
+};
 
 /// The room did not come to be.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +20,9 @@ pub enum LaunchError {
     /// The shim could not be started, or ended without a word.
     #[error("could not start the shim of the room")]
     System(#[source] io::Error),
+    /// The host has no place for it now.
+    #[error(transparent)]
+    Busy(#[from] Busy),
     /// The shim said why, in the form in which the command writes failures.
     #[error("the room could not be made: {}", said(.0))]
     Refused(Value),
@@ -30,8 +36,13 @@ impl LaunchError {
 }
 
 /// Starts `program` (Bulkhead itself) as the shim of the room of `record`, and returns when the
-/// room can be talked to.
-pub async fn launch(program: &Path, record: &Record) -> Result<(), LaunchError> {
+/// room can be talked to. Nothing is begun that the host would not bear.
+pub async fn launch(
+    program: &Path,
+    record: &Record,
+    admission: &Admission,
+) -> Result<(), LaunchError> {
+    admission.check()?;
     let answer = shims(program, record).await?.into_iter().next().unwrap_or_default();
     if answer.get("ready").is_some() {
         return Ok(());

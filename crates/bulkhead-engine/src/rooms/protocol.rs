@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use bulkhead_backends::guest::files::{Depth, Facts, Onto, Put};
-use bulkhead_spec::{Ending, Exec, Guarantees, Terminal, Usage, Word};
+use bulkhead_spec::{Change, Ending, Exec, Guarantees, Terminal, Usage, Word};
 use serde::{Deserialize, Serialize};
 
-use super::journal::Lifetime;
+use super::{
+    journal::{Lifetime, Pooled},
+    pool::HandOut,
+};
 
 /// The words that this program knows. A shim that knows others says so at once.
 pub(super) const VERSION: u32 = 1;
@@ -75,6 +78,18 @@ pub(super) enum Request {
     Copy { layer: Word },
     /// The room lives so long from now on.
     Lifetime(Lifetime),
+    /// Something about it is different from now on.
+    Update {
+        change: Box<Change>,
+        #[serde(default)]
+        lifetime: Option<Lifetime>,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
+    },
+    /// A room that was made ahead is somebody's from now on.
+    HandOut(Box<HandOut>),
+    /// End the room if it is still parked.
+    Retire,
     /// End the room: programs are asked to stop and have so many milliseconds for it.
     End { grace_ms: u64 },
 }
@@ -278,6 +293,9 @@ pub struct RoomInfo {
     /// Where its programs start if nobody says, as the room sees it.
     #[serde(default)]
     pub dir: Option<Word>,
+    /// Whether it was made ahead.
+    #[serde(default)]
+    pub pool: Pooled,
     /// The shim's process.
     pub shim: u32,
 }

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::Path, time::Duration};
 use bulkhead_spec::escape;
 
 use super::{
+    admission::Admission,
     checkpoint::Checkpoint,
     client::{Client, ClientError},
     journal::{Journal, JournalError, Life, Listed, Record},
@@ -40,13 +41,15 @@ pub enum RestoreError {
 impl Journal {
     /// Makes the room of `record`, which was made of `checkpoint`, in the place of the room that it
     /// was taken of, under its name, with its labels and its lifetime. `program` is Bulkhead itself.
+    /// Nothing is ended for a room that the host does not bear.
     pub async fn put_back(
         &self,
-        program: &Path,
+        (program, admission): (&Path, &Admission),
         checkpoint: &Checkpoint,
         mut record: Record,
         running: Running,
     ) -> Result<Record, RestoreError> {
+        admission.check().map_err(LaunchError::from)?;
         record.name.clone_from(&checkpoint.room);
         let rooms = self.list()?;
         // The room itself, or one that was put in its place before.
@@ -54,13 +57,13 @@ impl Journal {
         let itself = |it: &&Listed| it.record.id == checkpoint.room_id;
         let old = rooms.iter().find(alive).or_else(|| rooms.iter().find(itself));
         if let Some(old) = old {
-            let Record { labels, lifetime, keeping, .. } = old.record.clone();
-            record = Record { labels, lifetime, keeping, ..record };
+            let Record { labels, lifetime, keeping, quota, .. } = old.record.clone();
+            record = Record { labels, lifetime, keeping, quota, ..record };
             if old.life == Life::Alive {
                 self.end_for_another(old, running).await?;
             }
         }
-        launch(program, &record).await?;
+        launch(program, &record, admission).await?;
         if let Some(old) = old {
             self.forget(&old.record.id)?;
         }

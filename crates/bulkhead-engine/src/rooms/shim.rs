@@ -1,5 +1,6 @@
 //! The process that holds a room.
 
+mod change;
 mod files;
 mod serve;
 mod still;
@@ -40,7 +41,12 @@ pub enum Ready {
 
 /// A room and what its shim knows about it.
 pub(super) struct Held {
-    pub(super) record: Record,
+    engine: Arc<Engine>,
+    journal: Journal,
+    claim: Claim,
+    record: Mutex<Record>,
+    /// Who changes what the room is does it alone.
+    changing: tokio::sync::Mutex<()>,
     pub(super) room: Room,
     lifetime: Mutex<Lifetime>,
     /// When its time began to run.
@@ -65,7 +71,7 @@ pub(super) struct Ending {
 ///
 /// `ready` is told once whether the room came to be.
 pub async fn hold(
-    engine: &Engine,
+    engine: Arc<Engine>,
     journal: &Journal,
     record: Record,
     ready: impl FnOnce(Ready),
@@ -82,7 +88,7 @@ pub async fn hold(
 
 /// As [`hold`], for a room that was begun already.
 pub async fn hold_claimed(
-    engine: &Engine,
+    engine: Arc<Engine>,
     journal: &Journal,
     (record, claim): (Record, Claim),
     ready: impl FnOnce(Ready),
@@ -117,14 +123,15 @@ pub async fn hold_claimed(
     if record.keeping == Keeping::Disk {
         journal.mark_used(&record.id)?;
     }
-    let held = Arc::new(Held::new(record, room));
+    let home = Home { engine, journal: journal.clone(), claim };
+    let held = Arc::new(Held::new(home, record, room));
     crash::point();
     ready(Ready::Yes);
     let mut clients = JoinSet::new();
     let ending = held.live(&listener, &mut clients).await;
     drop(listener);
     // Whoever asked for the end stays connected, and so knows when it has come.
-    let finished = held.finish(&claim, ending).await;
+    let finished = held.finish(ending).await;
     drop(clients);
     finished
 }
@@ -154,11 +161,22 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
+/// Where a room is written down, and who made it.
+struct Home {
+    engine: Arc<Engine>,
+    journal: Journal,
+    claim: Claim,
+}
+
 impl Held {
-    fn new(record: Record, room: Room) -> Self {
+    fn new(Home { engine, journal, claim }: Home, record: Record, room: Room) -> Self {
         Self {
+            engine,
+            journal,
+            claim,
             lifetime: Mutex::new(record.lifetime),
-            record,
+            record: Mutex::new(record),
+            changing: tokio::sync::Mutex::default(),
             room,
             since: Mutex::new(Instant::now()),
             guests: watch::Sender::new(0),
@@ -285,7 +303,7 @@ impl Held {
         (lifetime, end.map(|it| it.saturating_duration_since(Instant::now())))
     }
 
-    async fn finish(&self, claim: &Claim, ending: Ending) -> io::Result<()> {
+    async fn finish(&self, ending: Ending) -> io::Result<()> {
         if *self.paused.borrow() {
             // Frozen programs cannot hear that they should stop.
             self.resume().await.map_err(io::Error::other)?;
@@ -297,7 +315,12 @@ impl Held {
         if let Err(error) = &destroyed {
             tracing::warn!(error = describe(error), "the room is not gone entirely");
         }
-        claim.end(ending.why)?;
+        if self.is_parked() {
+            // Nobody ever had it, so nobody asks what became of it.
+            self.claim.erase()?;
+        } else {
+            self.claim.end(ending.why)?;
+        }
         destroyed.map_err(io::Error::other)
     }
 
@@ -317,6 +340,11 @@ impl Held {
             }
         };
         tokio::time::timeout(grace, all).await.unwrap_or_default();
+    }
+
+    /// The room as it is written down.
+    pub(super) fn record(&self) -> std::sync::MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lifetime(&self) -> std::sync::MutexGuard<'_, Lifetime> {

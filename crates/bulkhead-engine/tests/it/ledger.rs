@@ -20,6 +20,7 @@ async fn recorded(ask: Ask) -> String {
         }
         Err(
             error @ (RunError::Gone
+            | RunError::Busy(_)
             | RunError::File(_)
             | RunError::Room { .. }
             | RunError::Secret { .. }

@@ -36,6 +36,8 @@ mod output;
 #[cfg(test)]
 mod placing;
 #[cfg(test)]
+mod pool;
+#[cfg(test)]
 mod role;
 #[cfg(test)]
 mod room;

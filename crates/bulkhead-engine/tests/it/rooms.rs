@@ -35,7 +35,7 @@ pub(crate) async fn shim(
     let socket = journal.socket(&record.id);
     let (said, ready) = oneshot::channel();
     let task = tokio::spawn(async move {
-        hold(&engine, &journal, record, |ready| said.send(ready).unwrap()).await.unwrap();
+        hold(engine, &journal, record, |ready| said.send(ready).unwrap()).await.unwrap();
     });
     let client = match ready.await.unwrap() {
         Ready::Yes => Ok(Client::new(socket)),

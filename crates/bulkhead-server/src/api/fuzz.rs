@@ -1,6 +1,7 @@
 //! Whatever comes over the wire, reading it neither panics nor lets something through that the
 //! types forbid. The inputs are generated.
 
+use bulkhead_engine::rooms::{Admission, Quota, Reserve};
 use bulkhead_policy::Policy;
 use bulkhead_spec::Spec;
 use proptest::prelude::*;
@@ -28,6 +29,9 @@ fn base() -> Base {
         program: "/nowhere".into(),
         gateways: "/nowhere".into(),
         state: "/nowhere".into(),
+        admission: Admission { reserve: Reserve::default(), state: "/nowhere".into() },
+        quota: Quota::default(),
+        pool: 0,
     }
 }
 

@@ -1,11 +1,13 @@
 //! What went wrong, as RFC 9457 has it.
 
+use std::time::Duration;
+
 use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
 use bulkhead_engine::rooms::{
-    CheckpointError, ClientError, Failed, JournalError, LaunchError, RestoreError,
+    Busy, CheckpointError, ClientError, Failed, JournalError, LaunchError, RestoreError,
 };
 use http::{HeaderValue, StatusCode, header};
 use serde_json::Value;
@@ -107,6 +109,11 @@ impl Kind {
     }
 }
 
+/// The code of there being no place for another sandbox.
+const FULL: &str = "BH-E061";
+/// When it is worth another try to get one.
+const RETRY: Duration = Duration::from_secs(5);
+
 /// A refusal.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
@@ -114,11 +121,13 @@ pub(crate) struct Problem {
     detail: String,
     hint: Option<String>,
     code: Option<String>,
+    /// When it is worth another try.
+    retry: Option<Duration>,
 }
 
 impl Problem {
     pub(crate) fn new(kind: Kind, detail: impl AsRef<str>) -> Self {
-        Self { kind, detail: cleaned(detail.as_ref()), hint: None, code: None }
+        Self { kind, detail: cleaned(detail.as_ref()), hint: None, code: None, retry: None }
     }
 
     /// What cannot be understood.
@@ -163,7 +172,8 @@ impl IntoResponse for Problem {
         let form = HeaderValue::from_static("application/problem+json");
         headers.insert(header::CONTENT_TYPE, form);
         if self.kind == Kind::Busy || self.kind == Kind::KeyUnsettled {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            let seconds = self.retry.map_or(1, |it| it.as_secs().max(1));
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if self.kind == Kind::Unauthenticated {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -207,7 +217,7 @@ impl From<Failed> for Problem {
             _ => None,
         };
         let hint = failed.hint.as_deref().map(cleaned);
-        Self { kind, detail: cleaned(&words.join(": ")), hint, code }
+        Self { hint, code, ..Self::new(kind, words.join(": ")) }
     }
 }
 
@@ -218,6 +228,7 @@ impl From<JournalError> for Problem {
             JournalError::Taken(_) => Kind::NameTaken,
             JournalError::Name(_) => Kind::Malformed,
             JournalError::NoLayer => Kind::Unsupported,
+            JournalError::Busy(busy) => return Self::from(busy.clone()),
             JournalError::Unreadable { .. } | JournalError::System { .. } => {
                 return Self::internal(&error);
             }
@@ -226,10 +237,18 @@ impl From<JournalError> for Problem {
     }
 }
 
+impl From<Busy> for Problem {
+    fn from(busy: Busy) -> Self {
+        let code = Some(FULL.to_owned());
+        Self { code, retry: Some(busy.retry), ..Self::new(Kind::Busy, busy.to_string()) }
+    }
+}
+
 impl From<LaunchError> for Problem {
     fn from(error: LaunchError) -> Self {
         match &error {
             LaunchError::System(_) => Self::internal(&error),
+            LaunchError::Busy(busy) => Self::from(busy.clone()),
             LaunchError::Refused(answer) => of_refusal(answer),
         }
     }
@@ -271,7 +290,7 @@ fn of_refusal(answer: &Value) -> Problem {
     let kind = match code {
         // Taken, or a room of this name is just ending.
         "BH-E060" => Kind::NameTaken,
-        "BH-E074" => Kind::Busy,
+        FULL | "BH-E074" => Kind::Busy,
         "BH-E010" => Kind::Malformed,
         "BH-E040" | "BH-E050" | "BH-E090" => Kind::Internal,
         _ => Kind::Refused,
@@ -281,7 +300,8 @@ fn of_refusal(answer: &Value) -> Problem {
     let words: Vec<&str> = std::iter::once(text("/error/message")).chain(causes).collect();
     let hint = Some(text("/error/hint")).filter(|it| !it.is_empty()).map(cleaned);
     let code = Some(code.to_owned()).filter(|it| !it.is_empty());
-    Problem { kind, detail: cleaned(&words.join(": ")), hint, code }
+    let retry = (kind == Kind::Busy).then_some(RETRY);
+    Problem { hint, code, retry, ..Problem::new(kind, words.join(": ")) }
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

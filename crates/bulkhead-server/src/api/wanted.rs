@@ -55,6 +55,7 @@ pub(super) fn record(base: &Base, id: &str, wanted: NewSandbox) -> Result<Record
     }
     let mut record = base.record(id, spec);
     record.name = name;
+    record.quota.clone_from(&base.quota);
     record.lifetime = lifetime(&wanted.lifetime.unwrap_or_default())?;
     for (key, value) in wanted.labels {
         check_label(&key, &value)?;

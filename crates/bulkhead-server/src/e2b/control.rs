@@ -13,7 +13,10 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post, put},
 };
-use bulkhead_engine::{rooms::LaunchError, way_out::Reply};
+use bulkhead_engine::{
+    rooms::{Busy, LaunchError},
+    way_out::Reply,
+};
 use bulkhead_spec::Mount;
 use http::{HeaderValue, Method};
 use serde::Deserialize;
@@ -177,6 +180,12 @@ fn network_of(wanted: &NewSandbox) -> Wish {
 pub(super) fn refused(error: &LaunchError) -> ApiError {
     match error {
         LaunchError::System(_) => internal(error),
+        LaunchError::Busy(busy) => ApiError::busy(busy),
+        LaunchError::Refused(answer) if is_busy(answer) => {
+            let why = answer.pointer("/error/message").and_then(Value::as_str);
+            let why = why.unwrap_or_default().trim_start_matches("busy: ").to_owned();
+            ApiError::busy(&Busy { why, retry: Duration::from_secs(5) })
+        }
         LaunchError::Refused(answer) => {
             let message = answer.pointer("/error/message").and_then(Value::as_str);
             let cause = answer.pointer("/error/causes/0").and_then(Value::as_str);
@@ -184,6 +193,11 @@ pub(super) fn refused(error: &LaunchError) -> ApiError {
             ApiError::new(503, text.trim_end_matches(": "))
         }
     }
+}
+
+/// Whether a shim found that there may be no more rooms.
+fn is_busy(answer: &Value) -> bool {
+    answer.pointer("/error/exit_code").and_then(Value::as_u64) == Some(75)
 }
 
 pub(super) fn internal(error: impl std::fmt::Display) -> ApiError {

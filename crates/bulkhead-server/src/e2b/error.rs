@@ -1,10 +1,16 @@
 //! What went wrong, in the words that the clients parse.
 
+use std::time::Duration;
+
 use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
-use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
+use bulkhead_engine::rooms::Busy;
+use http::{
+    HeaderValue, StatusCode,
+    header::{CONTENT_TYPE, RETRY_AFTER},
+};
 use serde_json::json;
 
 /// A refusal of the control plane.
@@ -13,11 +19,18 @@ use serde_json::json;
 pub(crate) struct ApiError {
     status: u16,
     message: String,
+    /// When it is worth another try.
+    retry: Option<Duration>,
 }
 
 impl ApiError {
     pub(crate) fn new(status: u16, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
+        Self { status, message: message.into(), retry: None }
+    }
+
+    /// There is no place for another room now. Clients take this status for a rate limit.
+    pub(crate) fn busy(busy: &Busy) -> Self {
+        Self { retry: Some(busy.retry), ..Self::new(429, busy.to_string()) }
     }
 
     /// What the client is told it is.
@@ -34,7 +47,12 @@ impl ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        plain(self.status, &self.message)
+        let mut response = plain(self.status, &self.message);
+        if let Some(retry) = self.retry {
+            let seconds = HeaderValue::from(retry.as_secs().max(1));
+            response.headers_mut().insert(RETRY_AFTER, seconds);
+        }
+        response
     }
 }
 

@@ -83,6 +83,7 @@ impl House {
         let mut record = checkpoint.room(id.to_owned(), id.to_owned());
         // What a gateway set for the room that it was taken of may be gone with that room.
         record.spec.egress.secrets.retain(|it| !self.is_header(it));
+        record.quota.clone_from(&self.base.quota);
         match place {
             Place::Beside(name) => {
                 record.name = name;
@@ -90,8 +91,8 @@ impl House {
                 Ok(record)
             }
             Place::Back(running) => {
-                let program = &self.base.program;
-                let made = self.journal.put_back(program, checkpoint, record, running).await?;
+                let by = (self.base.program.as_path(), &self.base.admission);
+                let made = self.journal.put_back(by, checkpoint, record, running).await?;
                 // Whoever was let into the one before is let into this one by its new id only.
                 self.depart(&checkpoint.room_id);
                 Ok(made)
@@ -163,7 +164,8 @@ impl House {
         let records: io::Result<Vec<Record>> = ids.iter().map(&mut record).collect();
         let made = match records {
             Ok(records) => {
-                let made = fork(&self.base.program, &self.journal, &records).await;
+                let admission = &self.base.admission;
+                let made = fork(&self.base.program, &self.journal, &records, admission).await;
                 made.map(|()| records).map_err(ForkError::Rooms)
             }
             Err(error) => Err(ForkError::system(error)),

@@ -75,7 +75,7 @@ fn denied() -> DeniedHost {
     }
 }
 
-fn events() -> [Event; 12] {
+fn events() -> [Event; 14] {
     let some: Guarantees =
         [Guarantee::NoNetwork, Guarantee::MemoryBounded].into_iter().collect();
     let ending = Ending::TimedOut { limit: Span(Duration::from_secs(90)) };
@@ -95,6 +95,8 @@ fn events() -> [Event; 12] {
         Event::Destroyed,
         Event::Swept { what: "the cgroup bulkhead-1".to_owned() },
         Event::Egress(EgressEvent::Denied(denied())),
+        Event::HandedOut { name: "shop".to_owned() },
+        Event::Changed { what: vec!["variable `LANG`".to_owned()] },
     ]
 }
 
@@ -113,6 +115,8 @@ fn event_place(event: &Event) -> usize {
         Event::Destroyed => 9,
         Event::Swept { .. } => 10,
         Event::Egress(_) => 11,
+        Event::HandedOut { .. } => 12,
+        Event::Changed { .. } => 13,
     }
 }
 

@@ -65,10 +65,10 @@ impl NetArgs {
 }
 
 /// A rule that is known to be one; what it means is found out once its origin is known.
-fn allowed(text: &str) -> Result<String, InvalidRule> {
+pub(super) fn allowed(text: &str) -> Result<String, InvalidRule> {
     bulkhead_spec::allowing(text, "--allow").map(|_| text.to_owned())
 }
 
-fn denied(text: &str) -> Result<String, InvalidRule> {
+pub(super) fn denied(text: &str) -> Result<String, InvalidRule> {
     bulkhead_spec::denying(text, "--deny").map(|_| text.to_owned())
 }

@@ -228,7 +228,7 @@ pub(crate) struct PruneArgs {
 }
 
 /// `KEY=VALUE`
-fn label(text: &str) -> Result<(String, String), String> {
+pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').unwrap_or((text, ""));
     let fine = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.' | '/');
     if key.is_empty() || 128 < key.len() || 1024 < value.len() || !key.chars().all(fine) {

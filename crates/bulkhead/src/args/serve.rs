@@ -14,6 +14,9 @@ pub(crate) struct ServeArgs {
     /// Where clients come in.
     #[command(flatten)]
     pub(crate) door: DoorArgs,
+    /// Keep NUMBER rooms waiting, made ahead; `pool.size` of the configuration if not said
+    #[arg(long, value_name = "NUMBER", help_heading = "Other")]
+    pub(crate) pool: Option<u32>,
     /// What every room is like.
     #[command(flatten)]
     pub(crate) ask: Ask,

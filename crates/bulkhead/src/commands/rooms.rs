@@ -11,9 +11,11 @@ pub(crate) mod house;
 mod join;
 pub(crate) mod keep;
 pub(crate) mod list;
+pub(crate) mod pool;
 pub(crate) mod port;
 pub(crate) mod shim;
 pub(crate) mod show;
+pub(crate) mod update;
 
 use bulkhead_engine::rooms::{
     Client, ClientError, Journal, JournalError, Keeping, Life, Listed, Why,
@@ -97,6 +99,7 @@ fn of_journal(error: &JournalError) -> Failure {
         | JournalError::Taken(_)
         | JournalError::NoLayer
         | JournalError::Unreadable { .. } => Code::Room,
+        JournalError::Busy(busy) => return Failure::busy(busy),
         JournalError::Name(_) => Code::Argument,
         JournalError::System { .. } => Code::Record,
     };
@@ -104,7 +107,8 @@ fn of_journal(error: &JournalError) -> Failure {
     match error {
         JournalError::Unknown(_) => failure.hint("`bulkhead ls --all` lists the rooms"),
         JournalError::Taken(_) => failure.hint("take another --name, or `bulkhead rm` it"),
-        JournalError::Ambiguous { .. }
+        JournalError::Busy(_)
+        | JournalError::Ambiguous { .. }
         | JournalError::Name(_)
         | JournalError::NoLayer
         | JournalError::Unreadable { .. }
@@ -120,6 +124,7 @@ fn of_client(error: &ClientError) -> Failure {
                 "not_executable" => Code::NotExecutable,
                 "no_dir" => Code::WorkDir,
                 "denied" => Code::Denied,
+                "busy" => Code::Full,
                 _ => Code::Room,
             };
             let failure = Failure::new(code, escape(&failed.message));

@@ -110,6 +110,8 @@ fn perform(
             &wish.environment,
             engine::Listeners { copy, printer: live },
         )?;
+        let bearable = wish.layer.house.reserve().check_memory();
+        bearable.map_err(|busy| Failure::busy(&busy))?;
         let id = args.ask.name.clone().or(fresh).map_or_else(fresh_id, Ok)?;
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)

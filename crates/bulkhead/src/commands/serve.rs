@@ -49,7 +49,7 @@ pub(crate) fn run(
     };
     let journal = Journal::new(state, runtime);
     let socket = args.door.socket.clone().unwrap_or_else(|| runtime.join("bulkhead.sock"));
-    let base = base(&wish)?;
+    let base = base(&wish, args.pool)?;
     let certificates = certificates(&args.door, &base.state, printer)?;
     if keys.list().is_ok_and(|it| it.is_empty()) {
         printer.note("nobody has a key yet; make one: bulkhead key create NAME");
@@ -78,7 +78,7 @@ pub(crate) fn run(
 }
 
 /// What every room is made from.
-fn base(wish: &Wish) -> Result<Base, Failure> {
+fn base(wish: &Wish, pool: Option<u32>) -> Result<Base, Failure> {
     let failed = |error: io::Error| {
         Failure::new(Code::System, "could not find Bulkhead itself").because(error)
     };
@@ -95,6 +95,9 @@ fn base(wish: &Wish) -> Result<Base, Failure> {
         program: std::env::current_exe().map_err(failed)?,
         gateways: wish.paths.rules().unwrap_or_default(),
         state: wish.paths.state.as_ref().map(|it| it.join("server")).unwrap_or_default(),
+        admission: rooms::create::admission(wish)?,
+        quota: wish.layer.house.quota(),
+        pool: pool.or(wish.layer.house.pool).unwrap_or(0),
     })
 }
 

@@ -80,10 +80,13 @@ impl Source {
             let dotted = format!("{table}{}", name.get_ref());
             match (dotted.as_str(), value.get_ref()) {
                 ("env", DeValue::Table(variables)) => self.read_env(layer, variables)?,
-                ("limits" | "egress" | "ceiling", DeValue::Table(inner)) => {
+                (
+                    "limits" | "egress" | "pool" | "rooms" | "reserve" | "ceiling",
+                    DeValue::Table(inner),
+                ) => {
                     self.read_table(layer, &format!("{dotted}."), inner)?;
                 }
-                ("env" | "limits" | "egress" | "ceiling", _) => {
+                ("env" | "limits" | "egress" | "pool" | "rooms" | "reserve" | "ceiling", _) => {
                     return Err(self.wrong(&dotted, value, "it must be a table".to_owned()));
                 }
                 ("schema_version", version) => self.check_version(value, version)?,
@@ -150,7 +153,16 @@ impl Source {
     }
 
     fn unknown(&self, dotted: &str, table: &str, at: &Spanned<impl Sized>) -> ConfigError {
-        let tables = ["schema_version", "env", "limits", "egress", "ceiling"];
+        let tables = [
+            "schema_version",
+            "env",
+            "limits",
+            "egress",
+            "pool",
+            "rooms",
+            "reserve",
+            "ceiling",
+        ];
         let names = || KEYS.iter().map(|key| key.name).chain(tables);
         let here = names().filter(|name| name.starts_with(table));
         // A key in the wrong table is as common a slip as a wrong letter.

@@ -8,7 +8,7 @@ use bulkhead_spec::{
 use serde_json::{Value, json};
 
 use super::{
-    Origin,
+    Origin, house,
     layer::{Choice, Deadline, Layer, RuntimeName, Sourced, allowed},
     way_out::{self, RunName},
 };
@@ -245,6 +245,14 @@ pub(crate) const KEYS: &[Key] = &[
     key!("egress.up", Shape::Size, None, way_out.limits.up, "What may be sent to the world."),
     key!("egress.down", Shape::Size, None, way_out.limits.down, "What may come from the world."),
     key!("egress.requests", Shape::Count, None, way_out.limits.requests, "Connections and requests to the world in all."),
+    key!("pool.size", Shape::Count, Some("BULKHEAD_POOL"), house.pool, "Rooms that wait, made ahead, for whoever wants one."),
+    key!("rooms.most", Shape::Count, None, house.most, "Rooms of one user at one time."),
+    Key { name: "rooms.per-label", says: "Rooms with the same value of a label at one time: LABEL=COUNT.", shape: Shape::Texts, variable: None, set: house::add_per_label, show: house::show_per_label },
+    key!("reserve.memory", Shape::Size, None, house.kept.memory, "Memory of the host that no new sandbox may eat into."),
+    key!("reserve.pids", Shape::Count, None, house.kept.pids, "Processes of the host that no new room may eat into."),
+    key!("reserve.disk", Shape::Size, None, house.kept.disk, "Disk, where rooms are written down, that no new room may eat into."),
+    key!("reserve.inodes", Shape::Count, None, house.kept.inodes, "Files that can be made there, which no new room may eat into."),
+    key!("reserve.files", Shape::Count, None, house.kept.files, "Open files of the host that no new room may eat into."),
     key!("ceiling.memory", Shape::Size, None, ceiling.limits.memory, "The most memory that may be asked for."),
     key!("ceiling.cpus", Shape::Number, None, ceiling.limits.cpus, "The most processors that may be asked for."),
     key!("ceiling.pids", Shape::Count, None, ceiling.limits.pids, "The most processes and threads that may be asked for."),

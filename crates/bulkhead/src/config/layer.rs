@@ -14,7 +14,7 @@ use bulkhead_spec::{
     EnvFiles, Guarantee, Guarantees, HostPath, InvalidDuration, Limits, Network, Pull, Span,
 };
 
-use super::{Origin, keys::NOTHING, way_out::WayOut};
+use super::{Origin, house::House, keys::NOTHING, way_out::WayOut};
 use crate::{image::ImageText, share::Share};
 
 /// What one source says. Whatever is absent was not said.
@@ -40,6 +40,8 @@ pub(crate) struct Layer {
     pub(crate) limits: Limits,
     /// What may leave, and how.
     pub(crate) way_out: WayOut,
+    /// Rooms in general, and the host that they are on.
+    pub(crate) house: House,
     /// The most that may be asked for.
     pub(crate) ceiling: Ceiling,
     /// Promises that are insisted on.
@@ -204,6 +206,7 @@ impl Layer {
             kill_after: self.kill_after.or(below.kill_after),
             limits: self.limits.or(below.limits),
             way_out: self.way_out.over(below.way_out),
+            house: self.house.over(below.house),
             ceiling,
             require: [below.require, self.require].concat(),
             mounts: [below.mounts, self.mounts].concat(),

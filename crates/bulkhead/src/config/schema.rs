@@ -46,6 +46,9 @@ fn table_schema(name: &str) -> Value {
     let says = match name {
         "limits" => "Limits that are insisted on: a backend that cannot hold one refuses.",
         "egress" => "What may be reached by way of the gateway, and with what.",
+        "pool" => "Rooms that are made ahead.",
+        "rooms" => "How many rooms there may be.",
+        "reserve" => "What of the host is kept from sandboxes: a new one is refused first.",
         _ => "The most that any layer or flag may ask for.",
     };
     json!({

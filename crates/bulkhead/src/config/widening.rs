@@ -31,6 +31,9 @@ pub(super) fn widening(project: &Layer, below: &Layer, defaults: &Limits) -> Vec
         wider.push("`.env` files shown".to_owned());
     }
     wider.extend(reaching(project, below));
+    if project.house.said(&below.house) {
+        wider.push("how many rooms there may be, or what of the host they leave".to_owned());
+    }
     wider.extend(project.mounts.iter().map(|it| format!("mount `{}`", it.value.written())));
     let names = project.env.keys().map(|name| bulkhead_spec::escape(&name.to_string_lossy()));
     wider.extend(names.map(|name| format!("variable `{name}`")));

@@ -147,6 +147,7 @@ impl Offer {
             RunError::Denied(_)
             | RunError::Backend(_)
             | RunError::Gone
+            | RunError::Busy(_)
             | RunError::File(_)
             | RunError::Room { .. }
             | RunError::Secret { .. }

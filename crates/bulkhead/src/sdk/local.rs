@@ -9,8 +9,8 @@ use std::{
 
 use bulkhead_backends::{Native, Places};
 use bulkhead_engine::{
-    Engine, JsonLines, Outside,
-    rooms::{Client, Journal, Life, Ready, Record, hold},
+    Engine, JsonLines, Outside, RunError,
+    rooms::{Admission, Client, Journal, Life, Quota, Ready, Record, Reserve, hold},
 };
 use bulkhead_policy::Policy;
 use bulkhead_server::{Base, record, words::NewSandbox};
@@ -26,7 +26,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 
 /// An engine of this process: its sandboxes are built by the native backend, and end with it.
 pub struct Local {
-    engine: Engine,
+    engine: Arc<Engine>,
     journal: Journal,
     base: Base,
     /// Removed with everything in it, if nobody named a place.
@@ -78,12 +78,12 @@ impl Local {
         let native = Native::probe(places).with_images(images);
         let ledger = JsonLines::open(&state.join("events.jsonl"))?;
         Ok(Self {
-            engine: Engine {
+            engine: Arc::new(Engine {
                 policy: policy.clone(),
                 backends: vec![Box::new(native)],
                 ledger: Arc::new(ledger),
                 outside: Outside::default(),
-            },
+            }),
             journal: Journal::new(&state, &run),
             base: base(policy, &state).map_err(failed)?,
             _own: None,
@@ -97,12 +97,14 @@ impl Local {
         wanted: NewSandbox,
     ) -> Result<Client, SandboxError> {
         let record: Record = record(&self.base, id, wanted)?;
+        self.base.admission.check().map_err(RunError::from)?;
         let (said, hears) = oneshot::channel();
         let local = Arc::clone(self);
         tokio::spawn(async move {
             let tell = |ready| drop(said.send(ready));
             // How it ended is on record; whoever holds it has been told by its stream.
-            hold(&local.engine, &local.journal, record, tell).await.unwrap_or_default();
+            let engine = Arc::clone(&local.engine);
+            hold(engine, &local.journal, record, tell).await.unwrap_or_default();
         });
         let gone = |_| SandboxError::System {
             action: "make the sandbox",
@@ -127,7 +129,7 @@ impl Local {
     pub(super) fn find(&self, text: &str) -> Result<(String, Client), SandboxError> {
         let found = self.journal.find(text)?;
         if found.life != Life::Alive {
-            return Err(bulkhead_engine::RunError::Gone.into());
+            return Err(RunError::Gone.into());
         }
         let id = found.record.id;
         let client = Client::new(self.journal.socket(&id));
@@ -159,5 +161,8 @@ fn base(policy: &Policy, state: &Path) -> io::Result<Base> {
         program: PathBuf::from("/proc/self/exe"),
         gateways: state.join("gateways"),
         state: state.to_owned(),
+        admission: Admission { reserve: Reserve::default(), state: state.to_owned() },
+        quota: Quota::default(),
+        pool: 0,
     })
 }

@@ -4,11 +4,12 @@ use std::{
     io::{BufRead as _, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use crate::{
     agents::{KEY, Models},
-    host::Host,
+    host::{Host, within},
 };
 
 /// A server, ended with its test.
@@ -77,9 +78,7 @@ impl Server {
         let at = self.address.trim_start_matches("http://").to_owned();
         let mut command = self.host.command(["serve", "--listen", &at]);
         self.child = command.stderr(Stdio::null()).spawn().unwrap();
-        crate::host::within(std::time::Duration::from_secs(10), || {
-            std::net::TcpStream::connect(&at).is_ok()
-        });
+        within(Duration::from_secs(10), || std::net::TcpStream::connect(&at).is_ok());
     }
 
     /// The rooms that are left.
@@ -116,6 +115,30 @@ fn the_python_sdk_works_as_it_is() {
     let said = server.client(&python, &[script("sync.py").to_str().unwrap()]);
     assert_eq!(said, "all well\n");
     assert_eq!(server.rooms(), "");
+}
+
+#[test]
+fn rooms_made_ahead_are_the_clients_and_no_more_than_may_be() {
+    let host = Host::new();
+    host.user("[rooms]\nmost = 2\n");
+    let flags = ["--listen", "127.0.0.1:0", "--pool", "2"];
+    let server = Server::start_on(host, &flags, |_| ());
+    let waiting = || server.host.bulkhead(["pool", "ls", "-q"]).stdout.lines().count();
+    within(Duration::from_mins(1), || waiting() == 2);
+    let python = installed("python/bin/python");
+    let said = server.client(&python, &[script("full.py").to_str().unwrap()]);
+    let rooms: Vec<&str> = said.split_whitespace().collect();
+    assert_eq!(rooms.len(), 2, "{said}");
+    for room in rooms {
+        let pool = server.host.json(&["inspect", room])["room"]["pool"].clone();
+        assert!(pool["taken"]["made"].is_u64(), "{pool}");
+    }
+    // Others are made in their place, and gone with the server.
+    within(Duration::from_mins(1), || waiting() == 2);
+    let server_process = i32::try_from(server.child.id()).unwrap();
+    let server_process = rustix::process::Pid::from_raw(server_process).unwrap();
+    rustix::process::kill_process(server_process, rustix::process::Signal::TERM).unwrap();
+    within(Duration::from_mins(1), || waiting() == 0);
 }
 
 #[test]

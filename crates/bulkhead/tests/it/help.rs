@@ -4,13 +4,17 @@ use crate::host::Host;
 
 #[test]
 fn every_verb_has_its_help() {
-    let verbs: [&[&str]; 23] = [
+    let verbs: [&[&str]; 27] = [
         &["--help"],
         &["run", "--help"],
         &["plan", "--help"],
         &["exec", "--help"],
         &["cp", "--help"],
         &["port", "--help"],
+        &["update", "--help"],
+        &["pool", "--help"],
+        &["pool", "ls", "--help"],
+        &["pool", "drain", "--help"],
         &["doctor", "--help"],
         &["config", "--help"],
         &["config", "show", "--help"],

@@ -1,8 +1,11 @@
 //! Rooms as a user meets them.
 
+mod busy;
 mod checkpoints;
 mod copies;
 mod deaths;
+mod pool;
+mod update;
 
 use std::{path::Path, time::Duration};
 
@@ -16,6 +19,11 @@ pub(crate) struct Rooms {
 }
 
 impl Rooms {
+    /// Without any.
+    pub(crate) fn none() -> Self {
+        Self { host: Host::new() }
+    }
+
     /// With a room of this name.
     pub(crate) fn with(name: &str) -> Self {
         let rooms = Self { host: Host::new() };
@@ -53,6 +61,7 @@ impl Drop for Rooms {
         for name in names.lines() {
             self.bulkhead(&["kill", name]);
         }
+        self.bulkhead(&["pool", "drain"]);
     }
 }
 

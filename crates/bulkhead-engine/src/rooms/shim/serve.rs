@@ -19,13 +19,15 @@ use tokio::{
 
 use super::{
     super::{
+        client::Update,
         frame::{Frame, Lane, read, say, send},
-        journal::Why,
+        journal::{JournalError, Why},
         protocol::{
             Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION, Versioned,
         },
     },
     Ending, Held,
+    change::NotGiven,
 };
 use crate::{
     ErrorKind, RunError,
@@ -52,10 +54,16 @@ pub(super) async fn serve(held: Arc<Held>, stream: UnixStream) {
         }
         let opening: Opening = first.message()?;
         let mut client = Client { held: Arc::clone(&held), from, to };
-        match client.obey(opening.request).await {
+        let obeyed = if held.is_parked() && !is_for_parked(&opening.request) {
+            Err(refused("use a parked room", "nobody has it yet").into())
+        } else {
+            client.obey(opening.request).await
+        };
+        match obeyed {
             Ok(()) => Ok(()),
             Err(Trouble::Stream(error)) => Err(error),
             Err(Trouble::Run(error)) => say(&mut client.to, &failed(&error)).await,
+            Err(Trouble::Journal(error)) => say(&mut client.to, &of_journal(&error)).await,
         }
     };
     if let Err(error) = served.await {
@@ -74,6 +82,16 @@ pub(super) struct Client {
 pub(super) enum Trouble {
     Stream(io::Error),
     Run(RunError),
+    Journal(JournalError),
+}
+
+impl std::convert::From<NotGiven> for Trouble {
+    fn from(error: NotGiven) -> Self {
+        match error {
+            NotGiven::Journal(error) => Self::Journal(error),
+            NotGiven::Run(error) => Self::Run(error),
+        }
+    }
 }
 
 impl std::convert::From<io::Error> for Trouble {
@@ -142,6 +160,9 @@ impl Client {
             | Request::Resume
             | Request::Copy { .. }
             | Request::Lifetime(_)
+            | Request::Update { .. }
+            | Request::HandOut(_)
+            | Request::Retire
             | Request::End { .. } => self.about_room(request).await,
         }
     }
@@ -172,14 +193,21 @@ impl Client {
                 self.held.prolong(lifetime);
                 self.answer(Answer::Done).await
             }
-            Request::End { grace_ms } => {
-                let ending =
-                    Ending { why: Why::Stopped, grace: Duration::from_millis(grace_ms) };
-                self.answer(Answer::Done).await?;
-                self.held.over.send_replace(Some(ending));
-                // Until the shim ends, and with it the connection.
-                std::future::pending().await
+            Request::Update { change, lifetime, labels } => {
+                self.held.update(Update { change: *change, lifetime, labels }).await?;
+                self.answer(Answer::Done).await
             }
+            Request::HandOut(order) => {
+                self.held.hand_out(&order).await?;
+                self.answer(Answer::Done).await
+            }
+            Request::Retire => {
+                if !self.held.is_parked() {
+                    return Err(refused("retire", "somebody has this room").into());
+                }
+                self.end(Duration::ZERO).await
+            }
+            Request::End { grace_ms } => self.end(Duration::from_millis(grace_ms)).await,
             Request::Exec { .. }
             | Request::Attach { .. }
             | Request::Programs
@@ -190,6 +218,13 @@ impl Client {
             | Request::CloseInput { .. }
             | Request::Resize { .. } => Err(io::Error::other("not about the room").into()),
         }
+    }
+
+    async fn end(&mut self, grace: Duration) -> Result<(), Trouble> {
+        self.answer(Answer::Done).await?;
+        self.held.over.send_replace(Some(Ending { why: Why::Stopped, grace }));
+        // Until the shim ends, and with it the connection.
+        std::future::pending().await
     }
 
     async fn exec(&mut self, exec: Exec, tag: Option<String>) -> Result<Arc<Program>, Trouble> {
@@ -272,21 +307,24 @@ impl Client {
     }
 
     fn room(&self) -> Result<RoomInfo, Trouble> {
-        let Held { record, room, .. } = &*self.held;
+        let room = &self.held.room;
+        let record = self.held.record().clone();
         let (lifetime, left) = self.held.time();
+        let plan = room.plan();
         Ok(RoomInfo {
-            id: record.id.clone(),
-            name: record.name.clone(),
-            labels: record.labels.clone(),
+            id: record.id,
+            name: record.name,
+            labels: record.labels,
             made: record.made,
+            pool: record.pool,
             backend: room.backend().to_owned(),
             paused: *self.held.paused.borrow(),
             lifetime,
             left_seconds: left.map(|it| it.as_secs_f64()),
             upheld: room.upheld().clone(),
             missing: room.missing().clone(),
-            plan: serde_json::to_value(room.plan()).map_err(io::Error::other)?,
-            dir: Some(Word(room.plan().start().as_path().into())),
+            plan: serde_json::to_value(&*plan).map_err(io::Error::other)?,
+            dir: Some(Word(plan.start().as_path().into())),
             shim: std::process::id(),
         })
     }
@@ -357,6 +395,40 @@ fn info(program: &Program) -> ProgramInfo {
     }
 }
 
+/// Whether something can be asked of a room that nobody has yet.
+fn is_for_parked(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::HandOut(_)
+            | Request::Retire
+            | Request::Inspect
+            | Request::Stats
+            | Request::Programs
+            | Request::End { .. }
+    )
+}
+
+fn of_journal(error: &JournalError) -> Answer {
+    let kind = match error {
+        JournalError::Taken(_) => "taken",
+        JournalError::Name(_) => "name",
+        JournalError::Busy(_) => "busy",
+        JournalError::Unknown(_)
+        | JournalError::Ambiguous { .. }
+        | JournalError::Unreadable { .. }
+        | JournalError::NoLayer
+        | JournalError::System { .. } => "internal",
+    };
+    let causes = std::error::Error::source(error).map(ToString::to_string);
+    Answer::Failed(Failed {
+        kind: kind.to_owned(),
+        message: error.to_string(),
+        causes: causes.into_iter().collect(),
+        hint: None,
+        exit: 125,
+    })
+}
+
 fn failed(error: &RunError) -> Answer {
     let mut causes = Vec::new();
     let mut source = std::error::Error::source(error);
@@ -376,6 +448,7 @@ fn failed(error: &RunError) -> Answer {
         ErrorKind::NotAFile => "not_a_file",
         ErrorKind::Forbidden => "forbidden",
         ErrorKind::DiskFull => "disk_full",
+        ErrorKind::Busy => "busy",
         ErrorKind::Internal => "internal",
     };
     Answer::Failed(Failed {

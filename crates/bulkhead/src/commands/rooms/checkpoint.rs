@@ -6,14 +6,16 @@ use bulkhead::{
     Remote,
     words::{CheckpointInfo, CheckpointPage, NewCheckpoint, RestoreAsked, SandboxInfo},
 };
-use bulkhead_engine::rooms::{Checkpoint, CheckpointError, Journal, RestoreError, Running};
+use bulkhead_engine::rooms::{
+    Checkpoint, CheckpointError, Journal, Record, RestoreError, Running,
+};
 use bulkhead_spec::{Bytes, escape};
 use http::Method;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    create::{make, of_launch},
+    create::{make, of_launch, usual},
     house::{House, of_server},
     list::age,
     of_client, of_journal,
@@ -60,7 +62,7 @@ pub(crate) fn run(
         CheckpointVerb::Ls(args) => list(args, &house, printer),
         CheckpointVerb::Restore(args) => {
             let name = match &house {
-                House::Here(journal) => restore_here(args, journal)?,
+                House::Here(journal) => restore_here(args, journal, environment)?,
                 House::There(remote) => restore_there(args, remote)?,
             };
             printer.payload(&format!("{name}\n"))?;
@@ -137,20 +139,25 @@ async fn pages(remote: &Remote) -> Result<Vec<Kept>, Failure> {
 }
 
 /// Makes a room of a checkpoint on this host, and returns its name.
-fn restore_here(args: &RestoreArgs, journal: &Journal) -> Result<String, Failure> {
+fn restore_here(
+    args: &RestoreArgs,
+    journal: &Journal,
+    environment: &Environment,
+) -> Result<String, Failure> {
+    let (admission, quota) = usual(environment)?;
     let checkpoint =
         journal.find_checkpoint(&args.checkpoint).map_err(|error| of_checkpoint(&error))?;
     let runtime = engine::runtime()?;
     let id = fresh_id()?;
     if let Some(name) = &args.name {
-        let record = checkpoint.room(id, name.clone());
-        runtime.block_on(make(&record))?;
+        let record = Record { quota, ..checkpoint.room(id, name.clone()) };
+        runtime.block_on(make(&admission, &record))?;
         return Ok(record.name);
     }
     let running = if args.force { Running::Ends } else { Running::Stays };
-    let record = checkpoint.room(id, checkpoint.room.clone());
-    let program = Path::new("/proc/self/exe");
-    let made = runtime.block_on(journal.put_back(program, &checkpoint, record, running));
+    let record = Record { quota, ..checkpoint.room(id, checkpoint.room.clone()) };
+    let by = (Path::new("/proc/self/exe"), &admission);
+    let made = runtime.block_on(journal.put_back(by, &checkpoint, record, running));
     made.map(|it| it.name).map_err(|error| of_restore(&error))
 }
 

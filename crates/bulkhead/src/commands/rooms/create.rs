@@ -2,22 +2,27 @@
 
 use std::path::Path;
 
-use bulkhead_engine::rooms::{Client, Keeping, LaunchError, Lifetime, Record, Then, launch};
+use bulkhead_engine::rooms::{
+    Admission, Client, Keeping, LaunchError, Lifetime, Quota, Record, Then, launch,
+};
 use serde_json::json;
 
 mod remote;
 
-use super::{house, journal, of_client};
+use super::{house, journal, of_client, pool};
 use crate::{
     args::rooms::{CreateArgs, LifeArgs, OnTimeout},
     codes::Code,
     commands::run::fresh_id,
-    config::{Choice, Environment},
+    config::{Choice, Config, ConfigError, Environment, ProjectFrom, Sources},
     engine,
     failure::Failure,
     printer::{Format, Printer, Talk},
     wish::{Caller, Wish},
 };
+
+/// Bulkhead itself, whatever its file is called by now.
+pub(super) const ITSELF: &str = "/proc/self/exe";
 
 /// Makes the room, and starts a program in it if one was named. Prints its name.
 pub(crate) fn run(
@@ -38,7 +43,13 @@ pub(crate) fn run(
         record.keeping = Keeping::Disk;
     }
     let runtime = engine::runtime()?;
-    runtime.block_on(make(&record))?;
+    let named = args.ask.name.as_deref();
+    let record = runtime.block_on(async {
+        match pool::take(&journal, (&record, named), &args.ask).await? {
+            Some(taken) => Ok(taken),
+            None => make(&admission(&wish)?, &record).await.map(|()| record),
+        }
+    })?;
     let Record { id, name, .. } = record.clone();
     let client = Client::new(journal.socket(&id));
     if record.keeping == Keeping::Disk {
@@ -76,6 +87,7 @@ pub(super) fn recorded(
     let mut record = Record::new(id, name, wish.spec.clone(), super::policy(wish));
     wish.choice.name().clone_into(&mut record.backend);
     record.runtime = wish.layer.runtime.as_ref().map(|it| it.as_str().to_owned());
+    record.quota = wish.layer.house.quota();
     check_text(&record)?;
     if wish.choice == Choice::None {
         printer.alarm("no walls: programs in this room run with all of your rights");
@@ -84,12 +96,27 @@ pub(super) fn recorded(
 }
 
 /// Makes the room, in the hands of a shim.
-pub(super) async fn make(record: &Record) -> Result<(), Failure> {
-    let launched = launch(Path::new("/proc/self/exe"), record).await;
+pub(super) async fn make(admission: &Admission, record: &Record) -> Result<(), Failure> {
+    let launched = launch(Path::new(ITSELF), record, admission).await;
     launched.map_err(|error| of_launch(&error))
 }
 
-fn lifetime(args: &LifeArgs) -> Lifetime {
+/// What stands between a wish and its room.
+pub(crate) fn admission(wish: &Wish) -> Result<Admission, Failure> {
+    let state = wish.paths.state.clone().ok_or(ConfigError::Homeless)?;
+    Ok(Admission { reserve: wish.layer.house.reserve(), state })
+}
+
+/// What stands between somebody who names a room, or what was kept of one, and another room.
+pub(super) fn usual(environment: &Environment) -> Result<(Admission, Quota), Failure> {
+    let sources = Sources::of(ProjectFrom::Absent, environment);
+    let config = Config::load(environment.clone(), &sources)?;
+    let state = config.paths.state.ok_or(ConfigError::Homeless)?;
+    let house = config.layer.house;
+    Ok((Admission { reserve: house.reserve(), state }, house.quota()))
+}
+
+pub(super) fn lifetime(args: &LifeArgs) -> Lifetime {
     let then = match args.on_timeout {
         OnTimeout::Kill => Then::Kill,
         OnTimeout::Pause => Then::Pause,
@@ -113,6 +140,7 @@ pub(super) fn of_launch(error: &LaunchError) -> Failure {
     match error {
         LaunchError::Refused(answer) => Failure::from_json(answer)
             .unwrap_or_else(|| Failure::from_error(Code::System, error)),
+        LaunchError::Busy(busy) => Failure::busy(busy),
         LaunchError::System(_) => Failure::from_error(Code::System, error),
     }
 }

@@ -7,7 +7,7 @@ use bulkhead_spec::escape;
 
 use super::{
     checkpoint::of_checkpoint,
-    create::make,
+    create::{make, usual},
     house::{self, House, Seen},
     journal, of_client, of_journal,
 };
@@ -56,7 +56,7 @@ pub(crate) fn start(
                     .because("its disk was in memory and ended with it")
                     .hint("a room that is to be started again is made with --persist"));
             }
-            runtime.block_on(make(&listed.record))?;
+            runtime.block_on(make(&usual(environment)?.0, &listed.record))?;
         }
         printer.payload(&format!("{name}\n"))?;
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     checkpoint::of_checkpoint,
-    create::of_launch,
+    create::{of_launch, usual},
     house::{House, of_server},
     living, of_journal,
 };
@@ -29,7 +29,7 @@ pub(crate) fn run(
     printer: &Printer,
 ) -> Result<u8, Failure> {
     let made = match House::open(environment, printer)? {
-        House::Here(journal) => here(args, &journal)?,
+        House::Here(journal) => here(args, &journal, environment)?,
         House::There(remote) => {
             let room = House::There(remote.clone()).find(&args.room)?;
             let asked = ForkAsked { count: Some(args.count), name: args.name.clone() };
@@ -53,7 +53,12 @@ pub(crate) fn run(
 }
 
 /// Ids and names of the rooms, which were made on this host: all of them, or none.
-fn here(args: &ForkArgs, journal: &Journal) -> Result<Vec<(String, String)>, Failure> {
+fn here(
+    args: &ForkArgs,
+    journal: &Journal,
+    environment: &Environment,
+) -> Result<Vec<(String, String)>, Failure> {
+    let (admission, _) = usual(environment)?;
     let (parent, _) = living(journal, &args.room)?;
     let prefix = args.name.as_ref().unwrap_or(&parent.record.name);
     let names = journal.free_names(prefix, args.count).map_err(|error| of_journal(&error))?;
@@ -63,7 +68,7 @@ fn here(args: &ForkArgs, journal: &Journal) -> Result<Vec<(String, String)>, Fai
         let record = |name| Ok(parent.record.forked(fresh_id()?, name, &snapshot));
         let records: Vec<Record> =
             names.into_iter().map(record).collect::<Result<_, Failure>>()?;
-        let made = fork(Path::new("/proc/self/exe"), journal, &records).await;
+        let made = fork(Path::new("/proc/self/exe"), journal, &records, &admission).await;
         made.map_err(|error| of_launch(&error))?;
         Ok(records.into_iter().map(|it| (it.id, it.name)).collect())
     })

@@ -7,7 +7,7 @@ use bulkhead_engine::{
 use bulkhead_spec::Exec;
 
 use super::{
-    create::{make, recorded},
+    create::{admission, make, recorded},
     exec::tell,
     join::join,
     journal, of_client, of_journal,
@@ -41,7 +41,7 @@ pub(crate) fn run(
             client
         } else {
             let record = recorded(&wish, Some(name.to_owned()), printer)?;
-            make(&record).await?;
+            make(&admission(&wish)?, &record).await?;
             Client::new(journal.socket(&record.id))
         };
         let attached = start_or_join(&client, wish.exec, &mut caller, printer).await?;

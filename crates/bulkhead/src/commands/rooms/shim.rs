@@ -60,7 +60,7 @@ fn hold_one(environment: &Environment, record: Record) -> Result<(), Failure> {
     let runtime = engine::runtime()?;
     let done = runtime.block_on(async {
         let engine = engine_for(environment, &paths, &record).await?;
-        let held = hold(&engine, &journal, record, tell).await;
+        let held = hold(Arc::new(engine), &journal, record, tell).await;
         held.map_err(|error| Failure::new(Code::Room, "could not end the room").because(error))
     });
     runtime.shutdown_background();
@@ -81,11 +81,11 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
             Ok(Forked::Parent) => {}
             Ok(Forked::Child) => {
                 drop(rooms);
-                return hold_forked(&engine, &journal, room);
+                return hold_forked(engine, &journal, room);
             }
             Err(error) => {
                 rooms.push(room);
-                let mut claims = rooms.into_iter().map(|(_, claim)| claim);
+                let mut claims = rooms.iter().map(|(_, claim)| claim);
                 claims.try_for_each(Claim::erase).map_err(failed)?;
                 return Err(failed(error));
             }
@@ -95,14 +95,14 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
 }
 
 fn hold_forked(
-    engine: &Engine,
+    engine: Engine,
     journal: &Journal,
     room: (Record, Claim),
 ) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(Code::Room, "a shim failed").because(error);
     rustix::process::setsid().map_err(|errno| failed(errno.into()))?;
     let runtime = engine::runtime()?;
-    let done = runtime.block_on(hold_claimed(engine, journal, room, tell));
+    let done = runtime.block_on(hold_claimed(Arc::new(engine), journal, room, tell));
     runtime.shutdown_background();
     done.map_err(failed)
 }
@@ -139,7 +139,10 @@ async fn engine_for(
 fn tell(ready: Ready) {
     let said = match ready {
         Ready::Yes => json!({ "ready": true }),
-        Ready::Journal(error) => super::of_journal(&error).json(125),
+        Ready::Journal(error) => {
+            let failure = super::of_journal(&error);
+            failure.json(failure.exit.unwrap_or(125))
+        }
         Ready::Room(error) => Failure::of_run(&error).json(error.exit_code()),
         Ready::System(error) => {
             let failure = Failure::new(Code::System, "the room cannot be talked to");

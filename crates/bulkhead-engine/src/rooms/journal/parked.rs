@@ -1,0 +1,131 @@
+//! Rooms that were made ahead and wait for somebody to want them.
+//!
+//! They are written down apart from the others, under the key by which they are found. Whoever gets
+//! one moves its directory to the others, in turn: that it has moved is what says that it was given
+//! out. Only its own shim moves it, and a shim gives its room out once, so that nobody gets the same
+//! room as another, whoever is killed when.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::Path,
+    sync::PoisonError,
+};
+
+use bulkhead_backends::crash;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Claim, Journal, JournalError, Life, Listed, RECORD, Record, Sync, check_name, look,
+    private_dir, remove_tree_if_there,
+};
+
+/// Whether a room was made before somebody wanted it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooled {
+    /// It was made for whoever has it.
+    #[default]
+    No,
+    /// It waits.
+    Parked {
+        /// What was asked for, so that it is known what replaces it.
+        slot: String,
+        /// What that came to: rules, program and all.
+        key: String,
+    },
+    /// It waited, and then somebody wanted it.
+    Taken {
+        /// Since when it had been there, in seconds since 1970.
+        made: u64,
+    },
+}
+
+impl Journal {
+    /// Writes down a room that is to be parked, and takes its lock.
+    pub(super) fn park(&self, record: &Record, key: &str) -> Result<Claim, JournalError> {
+        let failed = |source| JournalError::System { action: "park a room", source };
+        let park = || -> io::Result<Claim> {
+            let dir = self.pool.join(key);
+            private_dir(&self.state)?;
+            private_dir(&dir)?;
+            private_dir(&self.runtime)?;
+            let _turn = self.turn()?;
+            let claim = self.claim(&dir, record, Sync::Each)?;
+            File::open(&dir)?.sync_all()?;
+            Ok(claim)
+        };
+        park().map_err(failed)
+    }
+
+    /// Rooms that wait under `key`, by their ids, as far as a look at their names can tell.
+    pub fn waiting(&self, key: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.pool.join(key)).into_iter().flatten().flatten();
+        entries.filter_map(|it| it.file_name().into_string().ok()).collect()
+    }
+
+    /// Every room that waits. What is left of those that were killed is removed.
+    pub fn parked(&self) -> Result<Vec<Listed>, JournalError> {
+        let failed = |source| JournalError::System { action: "list parked rooms", source };
+        if !self.pool.exists() {
+            return Ok(Vec::new());
+        }
+        private_dir(&self.state).map_err(failed)?;
+        // One that is being written down has no lock yet, and is no leftover.
+        let turn = self.turn().map_err(failed)?;
+        let mut waiting = Vec::new();
+        for key in fs::read_dir(&self.pool).map_err(failed)? {
+            let key = key.map_err(failed)?.path();
+            for dir in fs::read_dir(&key).map_err(failed)? {
+                let dir = dir.map_err(failed)?.path();
+                match look(&dir) {
+                    Ok(Some(listed)) if listed.life == Life::Alive => waiting.push(listed),
+                    Ok(_) => self.clear(&dir).map_err(failed)?,
+                    // Written by another version, whose shim may well live.
+                    Err(_) => {}
+                }
+            }
+            // Only if it is empty.
+            fs::remove_dir(&key).unwrap_or_default();
+        }
+        drop(turn);
+        waiting.sort_by(|one, other| {
+            (one.record.made, &one.record.id).cmp(&(other.record.made, &other.record.id))
+        });
+        Ok(waiting)
+    }
+
+    fn clear(&self, dir: &Path) -> io::Result<()> {
+        if let Some(id) = dir.file_name().and_then(|it| it.to_str()) {
+            super::remove_if_there(&self.socket(id))?;
+        }
+        remove_tree_if_there(dir)
+    }
+}
+
+impl Claim {
+    /// Makes a parked room one of the others, as `record` says. It is the shim that says so, once.
+    ///
+    /// This is not synced: what it says is lost only with the host, and then the room is, too.
+    pub fn hand_out(&self, journal: &Journal, record: &Record) -> Result<(), JournalError> {
+        let failed = |source| JournalError::System { action: "hand out a room", source };
+        check_name(&record.name)?;
+        let turn = journal.turn().map_err(failed)?;
+        journal.check_free(std::slice::from_ref(record))?;
+        let move_over = || -> io::Result<()> {
+            let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
+            let fresh = dir.join(format!("{RECORD}.new"));
+            fs::write(&fresh, serde_json::to_vec(record)?)?;
+            fs::rename(&fresh, dir.join(RECORD))?;
+            crash::point();
+            let to = journal.state.join(&record.id);
+            fs::rename(&*dir, &to)?;
+            *dir = to;
+            crash::point();
+            journal.give_name(record)
+        };
+        move_over().map_err(failed)?;
+        drop(turn);
+        Ok(())
+    }
+}
