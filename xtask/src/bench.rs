@@ -12,6 +12,7 @@ mod dockerd;
 mod egress;
 mod machine;
 mod report;
+mod rooms;
 mod server;
 mod shuffle;
 mod spawner;
@@ -30,7 +31,7 @@ use crate::trouble::Trouble;
 
 /// What SPECIFICATION.md must promise, in its order; each verb fills in its own.
 #[cfg(test)]
-pub(crate) const PROMISED: [&str; 23] = [
+pub(crate) const PROMISED: [&str; 30] = [
     start::ROOT_TO_BWRAP,
     start::USER_TO_BWRAP,
     start::DOCKER_TO_ROOT,
@@ -54,6 +55,13 @@ pub(crate) const PROMISED: [&str; 23] = [
     egress::CROWD,
     egress::MEMORY,
     egress::SETUP,
+    rooms::EXEC_TO_FORK,
+    rooms::EXEC_TO_DOCKER,
+    rooms::WARM_MEDIAN,
+    rooms::WARM_TAIL,
+    rooms::IDLE_MEMORY,
+    rooms::TIME_TO_END,
+    rooms::LEFT_BEHIND,
 ];
 
 /// What to measure.
@@ -74,6 +82,8 @@ pub(crate) enum BenchCommand {
     /// Fetches what it reads from stdin and says how long it took; used by `egress`.
     #[command(hide = true)]
     EgressClient,
+    /// Rooms that stay: programs in them, rooms made ahead, freezing, many at once.
+    Rooms(rooms::RoomsArgs),
     /// Starts what it reads from stdin and says how long it took; used by `start`.
     #[command(hide = true)]
     Spawner,
@@ -128,6 +138,7 @@ pub(crate) fn run(command: BenchCommand) -> Result<ExitCode, Trouble> {
         BenchCommand::Server(args) => server::run(&args),
         BenchCommand::Egress(args) => egress::run(&args),
         BenchCommand::EgressClient => egress::client::serve().map(|()| ExitCode::SUCCESS),
+        BenchCommand::Rooms(args) => rooms::run(&args),
         BenchCommand::Spawner => spawner::serve().map(|()| ExitCode::SUCCESS),
     }
 }

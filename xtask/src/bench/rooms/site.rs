@@ -1,0 +1,134 @@
+//! Where the rooms are, and how they are made and used.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bulkhead_engine::rooms::pool::{self, Key};
+use bulkhead_engine::rooms::{Admission, Client, Journal, Record, Reply, Reserve, launch};
+use bulkhead_engine::{Outside, Secrets};
+use bulkhead_policy::Policy;
+use bulkhead_spec::{Bytes, Exec, Limits, Spec};
+use tokio::runtime::Runtime;
+
+use crate::programs;
+use crate::scratch::Scratch;
+use crate::trouble::{OrTrouble, Trouble};
+
+/// What parked rooms of the bench are asked for by.
+const SLOT: &str = "bench";
+
+/// A place for rooms of which nothing remains.
+pub(super) struct Site {
+    pub(super) scratch: Scratch,
+    pub(super) bulkhead: PathBuf,
+    pub(super) journal: Journal,
+    pub(super) runtime: Runtime,
+    home: PathBuf,
+    admission: Admission,
+    outside: Outside,
+}
+
+impl Site {
+    pub(super) fn prepare(bulkhead: PathBuf) -> Result<Self, Trouble> {
+        let scratch = Scratch::new()?;
+        let home = scratch.dir("home")?;
+        // Shims are told by the environment where their rooms are, as everybody is.
+        let (state, run) = (home.join("state"), home.join("run"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        Ok(Self {
+            journal: Journal::new(&state, &run),
+            admission: Admission { reserve: Reserve::default(), state },
+            runtime: runtime.or_trouble(|| "could not start".to_owned())?,
+            outside: Outside::default(),
+            scratch,
+            bulkhead,
+            home,
+        })
+    }
+
+    /// `bulkhead` with these arguments.
+    pub(super) fn command(&self, args: &[&str]) -> Command {
+        let mut command = programs::command(&self.bulkhead);
+        command.args(args).current_dir(self.scratch.path()).env_clear();
+        command.env("PATH", programs::system_path()).env("HOME", &self.home);
+        command.env("BULKHEAD_HOME", &self.home);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command
+    }
+
+    /// A program that starts shims with the right environment.
+    fn starter(&self) -> Result<PathBuf, Trouble> {
+        let path = self.scratch.path().join("starter");
+        if !path.exists() {
+            let text = format!(
+                "#!/bin/sh\nexport BULKHEAD_HOME={}\nexec {} \"$@\"\n",
+                self.home.display(),
+                self.bulkhead.display()
+            );
+            let unwritten = || format!("could not write `{}`", path.display());
+            std::fs::write(&path, text).or_trouble(unwritten)?;
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, mode).or_trouble(unwritten)?;
+        }
+        Ok(path)
+    }
+
+    /// Makes the room `id`.
+    pub(super) async fn make(&self, id: &str) -> Result<Client, Trouble> {
+        let made = launch(&self.starter()?, &record(id), &self.admission).await;
+        made.or_trouble(|| format!("could not make the room `{id}`"))?;
+        Ok(Client::new(self.journal.socket(id)))
+    }
+
+    /// Makes the room `id` for whoever wants one.
+    pub(super) async fn park(&self, id: &str) -> Result<(), Trouble> {
+        let record = record("");
+        let key = Key::of(&record, &self.bulkhead);
+        let key = key.ok_or_else(|| Trouble::new("such rooms cannot be made ahead"))?;
+        let parked = pool::parked(&record, id.to_owned(), SLOT, &key);
+        let made = launch(&self.starter()?, &parked, &self.admission).await;
+        made.or_trouble(|| format!("could not park the room `{id}`"))
+    }
+
+    /// A room that was made ahead, for a name of our own.
+    pub(super) async fn take(&self) -> Result<Client, Trouble> {
+        let secrets: &dyn Secrets = &*self.outside.secrets;
+        let wanted = |id: &str| Record { name: format!("w-{id}"), ..record(id) };
+        let taken = pool::take(&self.journal, wanted, &self.bulkhead, secrets).await;
+        let taken = taken.or_trouble(|| "could not take a parked room".to_owned())?;
+        let taken = taken.ok_or_else(|| Trouble::new("no parked room was to be had"))?;
+        Ok(Client::new(self.journal.socket(&taken.id)))
+    }
+
+    /// Ends a room and forgets it.
+    pub(super) async fn end(&self, id: &str, client: &Client) -> Result<(), Trouble> {
+        let ended = client.end(Duration::ZERO).await;
+        ended.or_trouble(|| format!("could not end the room `{id}`"))?;
+        self.journal.forget(id).or_trouble(|| format!("could not forget the room `{id}`"))
+    }
+}
+
+/// A room as everybody would ask for it: the host's programs, no network, limits.
+fn record(id: &str) -> Record {
+    let limits = Limits { memory: Some(Bytes(512 << 20)), pids: Some(64), ..Limits::default() };
+    let spec = Spec { limits, ..Spec::default() };
+    let (id, name) = (id.to_owned(), id.to_owned());
+    let mut record = Record::new(id, name, spec, Policy::default());
+    "native".clone_into(&mut record.backend);
+    record
+}
+
+/// Runs `program` in the room to its end.
+pub(super) async fn exec(client: &Client, program: &Path) -> Result<(), Trouble> {
+    let failed = || format!("could not run `{}` in a room", program.display());
+    let exec = Exec { argv: vec![program.into()], ..Exec::default() };
+    let mut attached = client.exec(exec, None).await.or_trouble(failed)?;
+    loop {
+        match attached.ear.next().await.or_trouble(failed)? {
+            Reply::Ended(Ok(ending), _) if ending.exit_code() == 0 => return Ok(()),
+            Reply::Ended(..) => return Err(Trouble::new(failed())),
+            Reply::Said(..) | Reply::Lost(_) | Reply::Running => {}
+        }
+    }
+}
