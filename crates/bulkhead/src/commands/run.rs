@@ -73,6 +73,11 @@ fn warn_of_no_walls(choice: Choice, args: &RunArgs, printer: &Printer) {
     printer.alarm(&format!("no walls: `{program}` runs with all of your rights"));
 }
 
+/// Whether the host bears one more sandbox.
+fn check_bearable(wish: &Wish) -> Result<(), Failure> {
+    wish.layer.house.reserve().check_memory().map_err(|busy| Failure::busy(&busy))
+}
+
 fn perform(
     args: &RunArgs,
     environment: Environment,
@@ -110,8 +115,7 @@ fn perform(
             &wish.environment,
             engine::Listeners { copy, printer: live },
         )?;
-        let bearable = wish.layer.house.reserve().check_memory();
-        bearable.map_err(|busy| Failure::busy(&busy))?;
+        check_bearable(&wish)?;
         let id = args.ask.name.clone().or(fresh).map_or_else(fresh_id, Ok)?;
         let placed = engine
             .prepare(&id, wish.spec, wish.exec)

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use bulkhead_engine::rooms::pool::{self, Key};
 use bulkhead_engine::rooms::{Admission, Client, Journal, Record, Reply, Reserve, launch};
-use bulkhead_engine::{Outside, Secrets};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Bytes, Exec, Limits, Spec};
 use tokio::runtime::Runtime;
@@ -26,7 +25,6 @@ pub(super) struct Site {
     pub(super) runtime: Runtime,
     home: PathBuf,
     admission: Admission,
-    outside: Outside,
 }
 
 impl Site {
@@ -40,7 +38,6 @@ impl Site {
             journal: Journal::new(&state, &run),
             admission: Admission { reserve: Reserve::default(), state },
             runtime: runtime.or_trouble(|| "could not start".to_owned())?,
-            outside: Outside::default(),
             scratch,
             bulkhead,
             home,
@@ -93,9 +90,8 @@ impl Site {
 
     /// A room that was made ahead, for a name of our own.
     pub(super) async fn take(&self) -> Result<Client, Trouble> {
-        let secrets: &dyn Secrets = &*self.outside.secrets;
         let wanted = |id: &str| Record { name: format!("w-{id}"), ..record(id) };
-        let taken = pool::take(&self.journal, wanted, &self.bulkhead, secrets).await;
+        let taken = pool::take(&self.journal, wanted, &self.bulkhead).await;
         let taken = taken.or_trouble(|| "could not take a parked room".to_owned())?;
         let taken = taken.ok_or_else(|| Trouble::new("no parked room was to be had"))?;
         Ok(Client::new(self.journal.socket(&taken.id)))
