@@ -8,7 +8,7 @@ use std::{
 };
 
 use axum::{body::Body, extract::Request};
-use bulkhead_engine::rooms::{Client, Journal};
+use bulkhead_engine::rooms::{Admission, Client, Journal, Quota, Reserve};
 use bulkhead_policy::Policy;
 use bulkhead_spec::Spec;
 use http::{HeaderName, HeaderValue, Method, Uri};
@@ -56,6 +56,9 @@ impl Empty {
             program: dir.join("nowhere"),
             gateways: dir.join("gateways"),
             state: dir.join("state"),
+            admission: Admission { reserve: Reserve::default(), state: dir.to_owned() },
+            quota: Quota::default(),
+            pool: 0,
         };
         std::fs::create_dir_all(&base.state)?;
         let keys = Keys::at(&base.state.join("keys.json"));
