@@ -191,17 +191,17 @@ fn a_room_whose_time_is_over_is_forgotten() {
     let python = installed("python/bin/python");
     let make = "from e2b import Sandbox; print(Sandbox.create(timeout=1).sandbox_id)";
     server.client(&python, &["-c", make]);
-    crate::host::within(std::time::Duration::from_secs(30), || server.rooms().is_empty());
+    within(Duration::from_secs(30), || server.rooms().is_empty());
     // One that ended while nobody served is forgotten by whoever serves next.
     let make = "from e2b import Sandbox; print(Sandbox.create(timeout=2).sandbox_id)";
     let id = server.client(&python, &["-c", make]).trim().to_owned();
     server.child.kill().unwrap();
     server.child.wait().unwrap();
     let ended = || server.host.bulkhead(["ls", "--all"]).stdout.contains("ended");
-    crate::host::within(std::time::Duration::from_secs(30), ended);
+    within(Duration::from_secs(30), ended);
     assert_eq!(server.rooms().trim(), id);
     server.restart();
-    crate::host::within(std::time::Duration::from_secs(30), || server.rooms().is_empty());
+    within(Duration::from_secs(30), || server.rooms().is_empty());
 }
 
 #[test]
