@@ -3,11 +3,11 @@
 use std::{path::Path, sync::Arc};
 
 use bulkhead_backends::Backend;
+use bulkhead_testbed::{Dockerd, Setup};
 use libtest_mimic::{Failed, Trial};
 
 use crate::{
     claims::{Claims, required},
-    dockerd::Dockerd,
     drills,
     makers::{self, Maker},
 };
@@ -35,7 +35,7 @@ impl Containers {
         if asked.is_empty() {
             return Self { _dockerd: None, tried: Vec::new(), drills: Vec::new() };
         }
-        let dockerd = Dockerd::ready();
+        let dockerd = Dockerd::ready(Setup::new("tests-of-dockerd"));
         let backend = |runtime: &str| match &dockerd {
             Ok(dockerd) => on(dockerd, runtime, kept)
                 .map_err(|it| it.message().unwrap_or_default().to_owned()),

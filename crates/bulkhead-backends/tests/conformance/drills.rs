@@ -8,15 +8,10 @@ use std::{
 
 use bulkhead_backends::Backend;
 use bulkhead_spec::Ending;
+use bulkhead_testbed::{Dockerd, IMAGE, Setup};
 use libtest_mimic::{Failed, Trial};
 
-use crate::{
-    dockerd::{Dockerd, IMAGE},
-    errand::Errand,
-    makers::Maker,
-    nothing_survives,
-    room::Room,
-};
+use crate::{errand::Errand, makers::Maker, nothing_survives, room::Room};
 
 /// How soon the death of a daemon must be told.
 const SECONDS: Duration = Duration::from_secs(10);
@@ -40,7 +35,8 @@ fn maker(dockerd: &Dockerd) -> Maker {
 }
 
 fn dies() -> Result<(), Failed> {
-    let mut dockerd = Dockerd::start()?;
+    let mut dockerd = Dockerd::start(Setup::new("tests-of-crashes"))?;
+    dockerd.furnish()?;
     let kept = tempfile::tempdir()?;
     let backend = maker(&dockerd).make(kept.path())?;
     let room = Room::new(&*backend)?;

@@ -11,8 +11,6 @@
 mod attack;
 mod claims;
 mod containers;
-#[path = "../daemon/dockerd.rs"]
-mod dockerd;
 mod drills;
 mod errand;
 mod host;

@@ -11,10 +11,6 @@ mod config;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
-#[path = "../../../bulkhead-backends/tests/daemon/dockerd.rs"]
-#[expect(dead_code, reason = "what crashes and restarts is tried where it is from")]
-mod daemon;
-#[cfg(test)]
 mod daemons;
 #[cfg(test)]
 mod dockerd;

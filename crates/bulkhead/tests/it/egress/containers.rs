@@ -1,11 +1,8 @@
 //! The same way out of containers, whoever asks the daemon and whatever runtime it uses.
 
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt as _, chown},
-    path::Path,
-};
+use std::fs;
 
+use bulkhead_testbed::{Dockerd, Setup, find};
 use serde_json::Value;
 
 use super::{
@@ -13,9 +10,8 @@ use super::{
     server,
 };
 use crate::{
-    daemon::{Dockerd, find},
     host::{Host, Ran},
-    work::{SOMEBODY, Work},
+    work::Work,
 };
 
 /// What is allowed is reached by a proxy and without, and nothing else is.
@@ -68,7 +64,7 @@ fn check(host: &Host, run: impl Fn(&str) -> Ran, options: &str, caught: &str) {
 
 #[test]
 fn containers_have_the_same_way_out() {
-    let dockerd = Dockerd::ready().unwrap();
+    let dockerd = Dockerd::ready(Setup::new("tests-of-ways-out")).unwrap();
     let host = Host::new();
     let by_root = |line: &str| {
         let mut command = host.shell(&format!("exec \"$0\" {line}"));
@@ -85,7 +81,7 @@ fn containers_have_the_same_way_out() {
 
 #[test]
 fn a_container_and_a_native_sandbox_are_neighbours() {
-    let dockerd = Dockerd::ready().unwrap();
+    let dockerd = Dockerd::ready(Setup::new("tests-of-ways-out")).unwrap();
     let host = Host::new();
     fs::write(host.project().join("server.py"), SERVER).unwrap();
     fs::write(host.project().join("client.py"), CLIENT).unwrap();
@@ -112,11 +108,9 @@ kill $!; wait
 /// Somebody who may talk to the daemon and is otherwise nobody.
 #[test]
 fn an_ordinary_user_has_the_same_way_out_of_containers() {
-    let dockerd = Dockerd::start().unwrap();
-    let socket = Path::new(dockerd.address().trim_start_matches("unix://"));
-    let open = fs::Permissions::from_mode(0o711);
-    fs::set_permissions(socket.parent().unwrap(), open).unwrap();
-    chown(socket, Some(SOMEBODY), None).unwrap();
+    let dockerd = Dockerd::start(Setup::new("tests-of-users")).unwrap();
+    dockerd.furnish().unwrap();
+    dockerd.open_to_all().unwrap();
     let work = Work::of_ordinary_user();
     let by_user = |line: &str| {
         work.shell(&format!("export DOCKER_HOST={}; exec \"$0\" {line}", dockerd.address()))

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Reason, command, find, output};
+use crate::{IMAGE, Reason, command, find, output};
 
 /// What is started in a sandbox by some test.
 const PROGRAMS: [&str; 22] = [
@@ -29,8 +29,20 @@ const FILES: [&str; 6] = [
 const DIRS: [&str; 8] =
     ["tmp", "proc", "dev", "sys", "run", "var/tmp", "home", "etc/ssl/certs"];
 
+/// Has [`IMAGE`] made by `docker`, a client of the daemon, if it is not there.
+pub(crate) fn furnish(
+    docker: &dyn Fn(&[&str]) -> Result<String, Reason>,
+) -> Result<(), Reason> {
+    if docker(&["image", "inspect", IMAGE]).is_ok() {
+        return Ok(());
+    }
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let tar = pack(dir.path())?;
+    docker(&["import", &tar.display().to_string(), IMAGE]).map(drop)
+}
+
 /// Packs it into a tar file in `dir`.
-pub(super) fn pack(dir: &Path) -> Result<PathBuf, Reason> {
+fn pack(dir: &Path) -> Result<PathBuf, Reason> {
     let mut files = BTreeSet::new();
     let programs: Vec<PathBuf> = PROGRAMS.iter().filter_map(|it| find(it)).collect();
     let python = python_library()?;
