@@ -58,6 +58,9 @@ missing_packages() {
     # A daemon of the tests' own, with gVisor as one of its runtimes, and trees for its images.
     has dockerd || echo docker.io
     has runsc || echo runsc
+    # And Podman, also as an ordinary user, whose ids uidmap hands out.
+    has podman || echo podman
+    has newuidmap || echo uidmap
     has mmdebstrap || echo mmdebstrap
     # Drills talk to a server and turn the clock.
     has curl || echo curl
@@ -104,7 +107,7 @@ fi
 # A host that cannot build sandboxes fails instead of skipping what it cannot try. A private daemon
 # needs root.
 if [ "$(id -u)" -eq 0 ]; then
-    export BULKHEAD_REQUIRE=native,docker,runsc
+    export BULKHEAD_REQUIRE=native,docker,runsc,podman,podman-runsc,podman-user
 else
     export BULKHEAD_REQUIRE=native
 fi
@@ -115,10 +118,10 @@ failed=0
 if command -v cargo-nextest >/dev/null; then
     say "cargo nextest run"
     cargo nextest run --workspace --locked --no-fail-fast \
-        --filterset 'not (binary(conformance) & test(/^docker/))' </dev/null 2>&1 | tee "$log" || failed=1
+        --filterset 'not (binary(conformance) & test(/^(docker|podman)/))' </dev/null 2>&1 | tee "$log" || failed=1
 else
     say "cargo test"
-    cargo test --workspace --locked --no-fail-fast -- --skip docker-run </dev/null 2>&1 | tee "$log" || failed=1
+    cargo test --workspace --locked --no-fail-fast -- --skip docker- --skip podman- </dev/null 2>&1 | tee "$log" || failed=1
 fi
 say "clients that the tests have installed"
 cargo test --locked -p bulkhead-engine --test it -- --ignored clients:: </dev/null 2>&1 | tee -a "$log" || failed=1
@@ -130,6 +133,8 @@ cargo test --locked --doc -p bulkhead </dev/null 2>&1 | tee -a "$log" || failed=
 if [ "$(id -u)" -eq 0 ]; then
     say "attacks on Docker with runc and gVisor"
     cargo test --locked -p bulkhead-backends --test conformance -- docker </dev/null 2>&1 | tee -a "$log" || failed=1
+    say "attacks on Podman with runc, crun and gVisor, and as an ordinary user"
+    cargo test --locked -p bulkhead-backends --test conformance -- podman </dev/null 2>&1 | tee -a "$log" || failed=1
     say "images, in a real daemon"
     cargo test --locked -p bulkhead --test it -- --ignored image::build image::first_use </dev/null 2>&1 | tee -a "$log" || failed=1
 fi

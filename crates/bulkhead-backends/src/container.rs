@@ -23,6 +23,7 @@ mod lower;
 mod made;
 mod names;
 mod paths;
+mod podman;
 pub mod probe;
 mod props;
 mod runtime;
@@ -40,7 +41,7 @@ pub use detect::{Address, Candidate, Product, Surroundings, candidates};
 pub use findings::findings;
 pub use gate::{Caution, cautions};
 pub use probe::{Cgroup, Facts, Held, Identity, Machine, Unavailable, find, probe};
-pub use runtime::{Kernel, Runtime, UnknownRuntime};
+pub use runtime::{Kernel, NoRuntime, Runtime};
 
 use self::{
     attached::Attached,

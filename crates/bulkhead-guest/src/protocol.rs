@@ -93,6 +93,19 @@ pub struct Furnish {
     pub scratch: Vec<Vec<u8>>,
     /// Small files to be made, by their paths.
     pub files: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What must be found where: whoever mounted it was told a path, and paths change.
+    pub expected: Vec<Expected>,
+}
+
+/// One thing that the host has looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expected {
+    /// Where it is inside.
+    pub at: Vec<u8>,
+    /// The filesystem that it is on.
+    pub device: (u32, u32),
+    /// Its number there.
+    pub number: u64,
 }
 
 /// What either side says about a channel.

@@ -153,6 +153,9 @@ impl Guest {
     fn obey(&mut self, message: ToGuest) -> io::Result<()> {
         match message {
             ToGuest::Furnish(order) => {
+                if let Err(source) = furnish::compare(order.expected) {
+                    return self.fail("find what was to be shared", source);
+                }
                 let furnished = furnish::make(&order.files);
                 self.scratch = order.scratch.into_iter().map(furnish::path).collect();
                 furnished.or_else(|source| self.fail("make a file of the home", source))

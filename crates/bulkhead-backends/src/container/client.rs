@@ -1,11 +1,15 @@
 //! What we ask of a daemon, and what its refusals mean.
 
-use std::{error::Error as _, io, time::Duration};
+use std::{
+    error::Error as _,
+    io,
+    time::{Duration, Instant},
+};
 
 use bollard::{
     Docker,
     errors::Error,
-    models::ContainerUpdateBody,
+    models::{ContainerCreateBody, ContainerInspectResponse, ContainerUpdateBody},
     query_parameters::{
         AttachContainerOptionsBuilder, CreateContainerOptionsBuilder,
         KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -13,7 +17,7 @@ use bollard::{
 };
 use bulkhead_spec::{Limits, escape};
 
-use super::{Attached, Facts, lower::Body};
+use super::{Attached, Facts, Product, podman};
 use crate::BackendError;
 
 /// How long one request may take. Starting fifty containers at once takes some seconds on a small
@@ -45,9 +49,13 @@ impl Daemon {
     }
 
     /// Has a container made, under the name of its sandbox.
-    pub(super) async fn create(&self, name: &str, body: &Body) -> Result<String, BackendError> {
+    pub(super) async fn create(
+        &self,
+        name: &str,
+        request: ContainerCreateBody,
+    ) -> Result<String, BackendError> {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
-        let made = self.docker.create_container(Some(options), body.request()).await;
+        let made = self.docker.create_container(Some(options), request).await;
         made.map(|it| it.id).map_err(self.failed("create a container"))
     }
 
@@ -87,6 +95,17 @@ impl Daemon {
         updated.map_err(self.failed("change the limits of a container"))
     }
 
+    /// What is said of a container whose first process is gone.
+    pub(super) async fn ended(
+        &self,
+        container: &str,
+    ) -> Result<ContainerInspectResponse, Error> {
+        match self.facts.product {
+            Product::Docker => self.docker.inspect_container(container, None).await,
+            Product::Podman => podman::settled(&self.docker, container).await,
+        }
+    }
+
     /// Ends every process of a container; one that has ended or is gone is what we wanted.
     pub(super) async fn kill(&self, container: &str) -> Result<(), BackendError> {
         let options = KillContainerOptionsBuilder::default().signal("SIGKILL").build();
@@ -99,19 +118,27 @@ impl Daemon {
 
     /// Ends and removes a container with everything that was made for it.
     pub(super) async fn remove(&self, container: &str) -> Result<(), BackendError> {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
             match self.docker.remove_container(container, Some(options)).await {
                 Ok(()) => return Ok(()),
                 Err(error) if status(&error) == Some(404) => return Ok(()),
-                // Somebody else is at it.
-                Err(error) if status(&error) == Some(409) => {
+                Err(error) if is_passing(&error) && Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
                 Err(error) => return Err(self.failed("remove a container")(error)),
             }
         }
     }
+}
+
+/// Whether somebody else is at it, or the container is on its way out.
+fn is_passing(error: &Error) -> bool {
+    if let Error::DockerResponseServerError { status_code, message } = error {
+        return *status_code == 409 || podman::is_passing(message);
+    }
+    false
 }
 
 /// The daemon's own word for what went wrong, if it spoke at all.
@@ -153,6 +180,8 @@ fn hint(message: &str) -> Option<String> {
     } else if message.contains("Unknown runtime") || message.contains("runtime name not found")
     {
         "`bulkhead doctor` lists the runtimes that the daemon has"
+    } else if message.contains("hybrid mode not supported") {
+        "its runtime does not take this host's cgroups; with another one it works: --runtime runc"
     } else {
         return None;
     };

@@ -2,17 +2,18 @@
 
 use std::{io, path::Path, time::Duration};
 
+use bollard::models::ContainerCreateBody;
 use bulkhead_linux::{cgroup::Watched, crash};
 use bulkhead_policy::Plan;
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::time::timeout;
 
 use super::{
-    Container, Kernel,
+    Container, Kernel, Product,
     find::{Parts, look},
     image,
     journal::Entry,
-    lower::{self, Disk, Found, Image, User},
+    lower::{self, Body, Disk, Found, Image, User},
     made::{Held, Made},
     names::{self, Names},
     sandbox::{Bounded, ContainerSandbox, First, Stands},
@@ -45,9 +46,9 @@ impl Container {
         let image = image::find(&self.daemon, plan).await?;
         let names = names::of(self, plan, &image).await?;
         let (made, found) = self.prepare(id, plan, (image, names))?;
-        let body = lower::lower(plan, &found)?;
+        let request = self.request(&lower::lower(plan, &found)?)?;
         crash::point();
-        let container = self.daemon.create(made.name(), &body).await?;
+        let container = self.daemon.create(made.name(), request).await?;
         crash::point();
         let attached = self.daemon.attach(&container).await?;
         let link = Link::over_stream(attached.output, attached.input);
@@ -70,6 +71,14 @@ impl Container {
         let stands = Stands { link, first, doors };
         let held = Bounded { limits: *plan.limits(), overhead: lower::overhead(found.kernel) };
         Ok(ContainerSandbox::new(made, container, stands, held))
+    }
+
+    /// What is asked of the daemon, in the words that it understands.
+    fn request(&self, body: &Body) -> Result<ContainerCreateBody, BackendError> {
+        match self.daemon.facts.product {
+            Product::Docker => Ok(body.request()),
+            Product::Podman => self.for_podman(body),
+        }
     }
 
     /// Everything on this host: a record of what is to come, then what the container is shown.
@@ -199,7 +208,7 @@ impl Container {
     }
 }
 
-/// Who we are.
+/// Who asks.
 pub(super) fn caller() -> Caller {
     if is_host_root() {
         return Caller::Root;

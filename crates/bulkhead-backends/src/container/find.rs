@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bulkhead_linux::identity::Opener;
+use bulkhead_linux::{identity::Opener, mounts::Inode};
 use bulkhead_policy::Plan;
 use bulkhead_spec::{Access, escape_bytes};
 
@@ -120,13 +120,21 @@ impl Container {
                            read-only, or use --backend native";
                 return Err(refused(&it.from, why));
             }
-            Ok(Shown { source: self.seen(&it.from)?, to: it.to.clone(), access: it.access })
+            Ok(Shown { source: self.seen(&it.from)?, inode: self.inode(it), ..it.into() })
         };
         shares.iter().map(shown).collect()
     }
 
+    /// Which file a guest must find in the place of `share`, where it sees this host's.
+    fn inode(&self, share: &Share) -> Option<Inode> {
+        match (self.daemon.facts.machine, self.kernel) {
+            (Machine::This, Kernel::Hosts) => Some(share.looked.inode),
+            (Machine::Other, _) | (_, Kernel::UserSpace | Kernel::Own) => None,
+        }
+    }
+
     /// Where the daemon sees `path`.
-    fn seen(&self, path: &Path) -> Result<PathBuf, BackendError> {
+    pub(super) fn seen(&self, path: &Path) -> Result<PathBuf, BackendError> {
         let text = path.to_str().ok_or_else(|| refused(path, "its name is not text"))?;
         let seen = self.paths.of(text).map_err(|error| refused(path, &error.to_string()))?;
         Ok(PathBuf::from(seen))

@@ -2,7 +2,11 @@
 
 use bulkhead_spec::Guarantee;
 
-use super::{Facts, Held, Identity, Kernel, Runtime};
+use super::{
+    Facts, Held, Identity, Kernel, Machine, Product, Runtime,
+    create::caller,
+    who::{Way, decide},
+};
 use crate::Finding;
 
 /// Each promise, in the order of [`Guarantee::ALL`], for sandboxes that `runtime` starts.
@@ -22,14 +26,14 @@ fn finding(guarantee: Guarantee, facts: &Facts, runtime: &Runtime) -> Option<Fin
             Finding::never(guarantee, "gVisor's share of the CPU is not proven to be held")
         }
         Guarantee::CpuBounded => by_daemon(guarantee, facts, Held::Cpu),
-        Guarantee::CpuTimeBounded => upheld("the daemon's count"),
+        Guarantee::CpuTimeBounded => cpu_time(facts),
         Guarantee::ProcessesBounded if runtime.kernel == Kernel::UserSpace => Finding::never(
             guarantee,
             "a daemon counts gVisor's threads, not the programs inside",
         ),
         Guarantee::ProcessesBounded => by_daemon(guarantee, facts, Held::Pids),
         Guarantee::OpenFilesBounded => upheld("resource limit"),
-        Guarantee::DiskBounded => upheld("read-only root, sized tmpfs"),
+        Guarantee::DiskBounded => disk(facts),
         Guarantee::NothingSurvives => upheld("process namespace"),
         Guarantee::NoNewPrivileges => upheld("no_new_privs, no capabilities"),
         Guarantee::SyscallsFiltered => syscalls(facts, runtime),
@@ -59,6 +63,37 @@ fn finding(guarantee: Guarantee, facts: &Facts, runtime: &Runtime) -> Option<Fin
         // The engine's promise, the same for every backend.
         Guarantee::OutputBounded => return None,
     })
+}
+
+/// Podman's own tmpfs has a size, and no number of files; only ours has both.
+fn disk(facts: &Facts) -> Finding {
+    let ours = || decide(caller(), facts).is_ok_and(Way::is_staged);
+    match facts.product {
+        Product::Podman if !ours() => Finding::missing(
+            Guarantee::DiskBounded,
+            "Podman does not bound how many files there are",
+            "use --backend native, or a rootful Podman as root",
+        ),
+        Product::Docker | Product::Podman => {
+            Finding::upheld(Guarantee::DiskBounded, "read-only root, sized tmpfs")
+        }
+    }
+}
+
+/// Only who is counted apart can be stopped in time.
+fn cpu_time(facts: &Facts) -> Finding {
+    let guarantee = Guarantee::CpuTimeBounded;
+    match (facts.machine, &facts.identity, facts.cgroup.version) {
+        (Machine::This, Identity::Rootless, 1) => Finding::missing(
+            guarantee,
+            "a rootless daemon counts nobody apart with cgroup v1",
+            "boot with systemd.unified_cgroup_hierarchy=1, or use a rootful daemon",
+        ),
+        (Machine::This, _, _) => Finding::upheld(guarantee, "the daemon's cgroup"),
+        (Machine::Other, _, _) => {
+            Finding::never(guarantee, "what is counted on another machine is not seen in time")
+        }
+    }
 }
 
 fn memory(facts: &Facts) -> Finding {

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::probe::Facts;
-use super::{Address, Kernel, Product};
+use super::{Address, Kernel, Product, runtime::instead};
 
 /// Something about a daemon that its owner should mend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,7 +61,13 @@ pub fn cautions(facts: &Facts) -> Vec<Caution> {
         }),
         Address::Unix(_) | Address::Foreign { .. } => None,
     };
-    daemon.into_iter().chain(runc).chain(warned).chain(remote).collect()
+    let idle = facts.runtimes.get(&facts.default_runtime).and_then(|it| {
+        let why = it.refuses?;
+        let name = bulkhead_spec::escape(&it.name);
+        let what = format!("its own runtime `{name}` starts nothing on this host: {why}");
+        Some(Caution { what, hint: instead(facts.product) })
+    });
+    daemon.into_iter().chain(runc).chain(warned).chain(remote).chain(idle).collect()
 }
 
 impl Gate {

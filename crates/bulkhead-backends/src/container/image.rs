@@ -114,8 +114,14 @@ async fn fetch(daemon: &Daemon, reference: &Reference) -> Result<(), BackendErro
     })
 }
 
+/// Whether `name` means the agents' image, however much of it is written out.
+fn is_agents(name: &str) -> bool {
+    let name = name.strip_prefix("docker.io/").unwrap_or(name);
+    name.strip_suffix(":latest").unwrap_or(name) == AGENT
+}
+
 fn absent(daemon: &Daemon, name: &str) -> BackendError {
-    let hint = if name == AGENT {
+    let hint = if is_agents(name) {
         "make it with `bulkhead image bootstrap`, or name another one with --image".to_owned()
     } else {
         format!("`{} image ls` lists what it has", daemon.name())
@@ -151,4 +157,20 @@ fn facts(name: &str, found: ImageInspect) -> Result<ImageFacts, String> {
         entrypoint: words(config.entrypoint),
         command: words(config.cmd),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_agents;
+
+    #[test]
+    fn the_agents_image_is_known_by_each_of_its_names() {
+        for name in
+            ["bulkhead/agent", "bulkhead/agent:latest", "docker.io/bulkhead/agent:latest"]
+        {
+            assert!(is_agents(name), "{name}");
+        }
+        assert!(!is_agents("bulkhead/agent:1"));
+        assert!(!is_agents("example.org/bulkhead/agent"));
+    }
 }

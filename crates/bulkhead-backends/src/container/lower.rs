@@ -9,8 +9,9 @@ mod mounts;
 
 use std::path::{Path, PathBuf};
 
-use bulkhead_guest::protocol::Furnish;
+use bulkhead_guest::protocol::{Expected, Furnish};
 use bulkhead_linux::{
+    mounts::Inode,
     seccomp::Profile,
     walls::{self, Walls},
 };
@@ -89,6 +90,8 @@ pub(super) enum Users {
     Usual,
     /// The host's, though the daemon usually translates them.
     Hosts,
+    /// Those of the user whose daemon it is; nobody else's.
+    Kept,
 }
 
 /// One thing that is shared.
@@ -99,11 +102,18 @@ pub(super) struct Shown {
     /// Where the sandbox sees it.
     pub(super) to: PathBuf,
     pub(super) access: Access,
+    /// Which file it is, where the guest can tell: a daemon mounts whatever its path leads to.
+    pub(super) inode: Option<Inode>,
 }
 
 impl From<&Share> for Shown {
     fn from(share: &Share) -> Self {
-        Self { source: share.from.clone(), to: share.to.clone(), access: share.access }
+        Self {
+            source: share.from.clone(),
+            to: share.to.clone(),
+            access: share.access,
+            inode: None,
+        }
     }
 }
 
@@ -185,8 +195,20 @@ pub(super) fn furnish(plan: &Plan, found: &Found) -> Option<Furnish> {
         Disk::Split => Some(Furnish {
             scratch: private(plan, found).iter().map(|it| bytes(&it.at)).collect(),
             files: home.chain(notes).collect(),
+            expected: expected(found),
         }),
     }
+}
+
+/// What the guest must find in the place of each share that nothing is laid over.
+fn expected(found: &Found) -> Vec<Expected> {
+    let covered = |it: &&Shown| found.protections.iter().any(|over| over.path == it.to);
+    let shares = found.shares.iter().filter(|it| !covered(it));
+    let expected = shares.filter_map(|it| {
+        let Inode { device, number } = it.inode?;
+        Some(Expected { at: it.to.as_os_str().as_encoded_bytes().to_vec(), device, number })
+    });
+    expected.collect()
 }
 
 /// What the guest gives up on top of what the daemon took.

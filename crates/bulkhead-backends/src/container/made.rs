@@ -4,14 +4,16 @@ use std::{
     io::{self, Read, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
-use super::{Address, Record, client::Daemon, stage::Stage};
+use super::{Address, Record, client::Daemon, podman, stage::Stage};
 use crate::{BackendError, identity::Owner, workspace::stand_in::StandIns};
 
 /// How long a daemon may take to remove a container that was let go of.
 const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The container, and what holds it. Dropping it removes all of it.
 ///
@@ -76,6 +78,24 @@ impl Drop for Made {
 
 /// Has the daemon at `address` remove the container `name`, and waits for it.
 fn remove(address: &Address, name: &str) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match try_remove(address, name)? {
+            Answer::Removed => return Ok(()),
+            Answer::Later if Instant::now() < deadline => thread::sleep(PAUSE),
+            Answer::Later => return Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// What a daemon says to that.
+enum Answer {
+    Removed,
+    /// It is ending just now, or somebody else is at it.
+    Later,
+}
+
+fn try_remove(address: &Address, name: &str) -> io::Result<Answer> {
     match address {
         Address::Unix(path) => {
             let stream = UnixStream::connect(path)?;
@@ -93,7 +113,7 @@ fn remove(address: &Address, name: &str) -> io::Result<()> {
     }
 }
 
-fn ask(mut stream: impl Read + Write, name: &str) -> io::Result<()> {
+fn ask(mut stream: impl Read + Write, name: &str) -> io::Result<Answer> {
     let request = format!(
         "DELETE /containers/{name}?force=true&v=true HTTP/1.1\r\nHost: daemon\r\nConnection: close\r\n\r\n"
     );
@@ -101,8 +121,13 @@ fn ask(mut stream: impl Read + Write, name: &str) -> io::Result<()> {
     let mut answer = Vec::new();
     stream.take(4096).read_to_end(&mut answer)?;
     let line = answer.split(|it| *it == b'\n').next().unwrap_or_default();
-    if let Some(b"204" | b"404") = line.split(|it| *it == b' ').nth(1) {
-        return Ok(());
+    match line.split(|it| *it == b' ').nth(1) {
+        Some(b"200" | b"204" | b"404") => return Ok(Answer::Removed),
+        Some(b"409") => return Ok(Answer::Later),
+        Some(_) if podman::is_passing(&String::from_utf8_lossy(&answer)) => {
+            return Ok(Answer::Later);
+        }
+        Some(_) | None => {}
     }
     let said = bulkhead_spec::escape_bytes(line.trim_ascii());
     Err(io::Error::other(format!("the daemon answered `{said}`")))

@@ -5,7 +5,7 @@ mod unavailable;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
+    path::Path,
     time::Duration,
 };
 
@@ -17,8 +17,8 @@ use serde::Serialize;
 use tokio::{net::UnixStream, time::timeout};
 
 use super::{
-    Address, Candidate, Product, Runtime, Surroundings, UnknownRuntime, candidates,
-    detect::ThisDisk,
+    Address, Candidate, NoRuntime, Product, Runtime, Surroundings, candidates,
+    detect::ThisDisk, podman, runtime::Cgroups,
 };
 pub use unavailable::Unavailable;
 
@@ -112,15 +112,26 @@ impl Facts {
         connect(&self.address, patience)
     }
 
-    /// The runtime called `name`, or the daemon's own choice.
-    pub fn runtime(&self, name: Option<&str>) -> Result<Runtime, UnknownRuntime> {
+    /// The runtime called `name`; else the daemon's own choice, or where that starts nothing here,
+    /// another one of its kind.
+    pub fn runtime(&self, name: Option<&str>) -> Result<Runtime, NoRuntime> {
+        let runtime = self.named(name)?;
+        let Some(why) = runtime.refuses else { return Ok(runtime) };
+        let able = |it: &&Runtime| it.refuses.is_none() && it.kernel == runtime.kernel;
+        let other = self.runtimes.values().find(able).filter(|_| name.is_none());
+        let refused =
+            NoRuntime::Refuses { product: self.product, name: runtime.name.clone(), why };
+        other.cloned().ok_or(refused)
+    }
+
+    fn named(&self, name: Option<&str>) -> Result<Runtime, NoRuntime> {
         let wanted = name.unwrap_or(&self.default_runtime);
         match (self.runtimes.get(wanted), name) {
             (Some(runtime), _) => Ok(runtime.clone()),
             // Some daemons do not list what they use themselves.
             (None, None) => Ok(Runtime::new(wanted, None)),
-            (None, Some(name)) => Err(UnknownRuntime {
-                daemon: self.product.title(),
+            (None, Some(name)) => Err(NoRuntime::Unknown {
+                product: self.product,
                 name: name.to_owned(),
                 installed: self.runtimes.keys().cloned().collect(),
             }),
@@ -164,18 +175,26 @@ pub async fn probe(candidate: &Candidate) -> Result<Facts, Unavailable> {
     if let Address::Foreign { text: _, hint } = address {
         return Err(Unavailable::Foreign { at: address.to_string(), product: *product, hint });
     }
-    if let Address::Unix(path) = address {
-        knock(*product, path).await?;
-    }
+    let peer = match address {
+        Address::Unix(path) => knock(*product, path).await?,
+        Address::Tcp(_) | Address::Foreign { .. } => None,
+    };
     let odd = |source: bollard::errors::Error| Unavailable::Odd {
         product: *product,
         at: address.to_string(),
         why: bulkhead_spec::escape(&source.to_string()),
     };
-    let docker = connect(address, PATIENCE).map_err(odd)?;
+    // Only our own clock says that it is slow.
+    let docker = connect(address, 2 * PATIENCE).map_err(odd)?;
     let asked = async { tokio::try_join!(docker.version(), docker.info()) };
     match timeout(PATIENCE, asked).await {
-        Ok(Ok((version, info))) => Ok(understand(candidate, &version, info, &this_kernel())),
+        Ok(Ok((version, info))) => {
+            let facts = understand(candidate, &version, info, &Host::this());
+            Ok(match facts.product {
+                Product::Docker => facts,
+                Product::Podman => podman::correct(facts, peer),
+            })
+        }
         Ok(Err(error)) => Err(odd(error)),
         Err(_) => Err(Unavailable::Slow {
             product: *product,
@@ -185,11 +204,11 @@ pub async fn probe(candidate: &Candidate) -> Result<Facts, Unavailable> {
     }
 }
 
-/// Opens the socket, since its refusal says more here than through a client.
-async fn knock(product: Product, path: &Path) -> Result<(), Unavailable> {
+/// Opens the socket, since its refusal says more here than through a client, and tells whose it is.
+async fn knock(product: Product, path: &Path) -> Result<Option<u32>, Unavailable> {
     let at = Address::Unix(path.to_owned()).to_string();
     match timeout(PATIENCE, UnixStream::connect(path)).await {
-        Ok(Ok(_)) => Ok(()),
+        Ok(Ok(stream)) => Ok(stream.peer_cred().ok().map(|it| it.uid())),
         Ok(Err(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(Unavailable::Denied { product, at })
         }
@@ -198,8 +217,20 @@ async fn knock(product: Product, path: &Path) -> Result<(), Unavailable> {
     }
 }
 
-fn this_kernel() -> String {
-    rustix::system::uname().release().to_string_lossy().into_owned()
+/// What of this host decides what a daemon on it can do.
+struct Host {
+    kernel: String,
+    cgroups: Cgroups,
+}
+
+impl Host {
+    fn this() -> Self {
+        let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+        // Where v1 is mounted, v2 lies beside it.
+        let beside = std::fs::read_to_string("/sys/fs/cgroup/unified/cgroup.controllers");
+        let both = beside.is_ok_and(|it| !it.trim().is_empty());
+        Self { kernel, cgroups: if both { Cgroups::Both } else { Cgroups::One } }
+    }
 }
 
 /// Facts from the daemon's two answers.
@@ -207,7 +238,7 @@ fn understand(
     candidate: &Candidate,
     version: &SystemVersion,
     info: SystemInfo,
-    kernel: &str,
+    host: &Host,
 ) -> Facts {
     let components = version.components.iter().flatten();
     let is_podman = components.clone().any(|it| it.name.contains("Podman"));
@@ -217,7 +248,7 @@ fn understand(
         (false, Product::Docker | Product::Podman) => Product::Docker,
     };
     let runc = components.clone().find(|it| it.name == "runc").map(|it| it.version.clone());
-    let same = info.kernel_version.as_deref() == Some(kernel)
+    let same = info.kernel_version.as_deref() == Some(host.kernel.as_str())
         && info.operating_system.as_deref() != Some("Docker Desktop");
     let machine = if same { Machine::This } else { Machine::Other };
     Facts {
@@ -230,7 +261,10 @@ fn understand(
         holds: holds(&info),
         seccomp: has_option(&info, "seccomp"),
         identity: identity(&info),
-        runtimes: runtimes(&info, machine),
+        runtimes: match machine {
+            Machine::This => runtimes(&info, product, host.cgroups),
+            Machine::Other => listed(&info, Some),
+        },
         default_runtime: info.default_runtime.unwrap_or_default(),
         storage: info.driver.unwrap_or_default(),
         machine,
@@ -279,16 +313,39 @@ fn identity(info: &SystemInfo) -> Identity {
     Identity::Remapped { root: dir }
 }
 
-/// Podman lists what it would know how to use; what is not on this disk is not installed.
-fn runtimes(info: &SystemInfo, machine: Machine) -> BTreeMap<String, Runtime> {
-    let there = |path: &str| {
-        machine == Machine::Other || !path.starts_with('/') || PathBuf::from(path).exists()
+/// The runtimes of a daemon on this host: what is not on its disk is not installed.
+fn runtimes(
+    info: &SystemInfo,
+    product: Product,
+    cgroups: Cgroups,
+) -> BTreeMap<String, Runtime> {
+    let there = |runtime: Runtime| {
+        let found = match runtime.program.as_deref().filter(|it| it.starts_with('/')) {
+            None => Some(runtime),
+            Some(path) if Path::new(path).exists() => Some(runtime),
+            Some(path) => match product {
+                Product::Docker => None,
+                Product::Podman => podman::elsewhere(path).map(|it| Runtime {
+                    program: it.to_str().map(ToOwned::to_owned),
+                    ..runtime
+                }),
+            },
+        };
+        found.map(|it| it.on(cgroups))
     };
-    let listed = info.runtimes.iter().flatten();
-    listed
-        .filter(|(_, it)| it.path.as_deref().is_none_or(there))
-        .map(|(name, it)| (name.clone(), Runtime::new(name, it.path.as_deref())))
-        .collect()
+    listed(info, there)
+}
+
+/// What the daemon lists, as far as `there` takes it.
+fn listed(
+    info: &SystemInfo,
+    there: impl Fn(Runtime) -> Option<Runtime>,
+) -> BTreeMap<String, Runtime> {
+    let all = info.runtimes.iter().flatten();
+    all.filter_map(|(name, it)| {
+        Some((name.clone(), there(Runtime::new(name, it.path.as_deref()))?))
+    })
+    .collect()
 }
 
 #[cfg(test)]

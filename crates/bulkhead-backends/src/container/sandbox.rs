@@ -164,7 +164,7 @@ impl Shared {
 
     /// What it means that the guest is gone: the container ended, or the daemon did.
     async fn lost(&self) -> Result<Ending, BackendError> {
-        let found = self.daemon.docker.inspect_container(&self.container, None).await;
+        let found = self.daemon.ended(&self.container).await;
         let found = found.map_err(self.daemon.failed("keep the container running"))?;
         let state = found.state.unwrap_or_default();
         if state.oom_killed == Some(true) || 0 < self.usage().oom_kills {

@@ -128,7 +128,7 @@ impl Stage {
                 Access::ReadOnly | Access::ReadWrite => source,
                 Access::Private => self.overlay(at, &source).map_err(failed)?,
             };
-            shown.push(Shown { source, to: share.to.clone(), access: share.access });
+            shown.push(Shown { source, ..share.into() });
         }
         Ok(shown)
     }

@@ -7,7 +7,7 @@
 use std::io;
 
 use super::{
-    Facts, Identity,
+    Facts, Identity, Product,
     lower::{User, Users},
     probe::Machine,
 };
@@ -47,8 +47,7 @@ pub(super) fn decide(caller: Caller, facts: &Facts) -> Result<Way, BackendError>
         Identity::Remapped { .. } => Users::Hosts,
     };
     match (&facts.identity, facts.machine, caller) {
-        // The root inside is the caller outside, and the other users are nobody's.
-        (Identity::Rootless, Machine::This, _) => Ok(Way::As(User::root_inside())),
+        (Identity::Rootless, Machine::This, caller) => Ok(Way::As(rootless(caller, facts))),
         (Identity::Rootful | Identity::Remapped { .. }, Machine::This, Caller::Root) => {
             Ok(Way::Translated(namespace))
         }
@@ -71,9 +70,16 @@ pub(super) fn decide(caller: Caller, facts: &Facts) -> Result<Way, BackendError>
     }
 }
 
-impl User {
-    fn root_inside() -> Self {
-        Self { uid: 0, gid: 0, namespace: Users::Usual }
+/// The user at a daemon without rights. There the root inside is its owner outside, and the other
+/// users are nobody's; only Podman can make it otherwise, so that nobody is root inside.
+fn rootless(caller: Caller, facts: &Facts) -> User {
+    match (caller, facts.product) {
+        (Caller::User { uid, gid }, Product::Podman) => {
+            User { uid, gid, namespace: Users::Kept }
+        }
+        (Caller::User { .. } | Caller::Root, Product::Docker | Product::Podman) => {
+            User { uid: 0, gid: 0, namespace: Users::Usual }
+        }
     }
 }
 
@@ -81,7 +87,7 @@ impl User {
 mod tests {
     use super::{Caller, Way, decide};
     use crate::container::{
-        Facts, Identity,
+        Facts, Identity, Product,
         lower::{User, Users},
         probe::{Machine, tests::facts},
     };
@@ -111,6 +117,15 @@ mod tests {
         ] {
             assert_eq!(decide(caller, &at(identity, machine)).unwrap(), way);
         }
+    }
+
+    #[test]
+    fn nobody_is_root_in_a_rootless_podman() {
+        let ann = Caller::User { uid: 1001, gid: 100 };
+        let facts = at(Identity::Rootless, Machine::This);
+        let facts = Facts { product: Product::Podman, ..facts };
+        let kept = User { uid: 1001, gid: 100, namespace: Users::Kept };
+        assert_eq!(decide(ann, &facts).unwrap(), Way::As(kept));
     }
 
     #[test]

@@ -35,7 +35,7 @@ fn maker(dockerd: &Dockerd) -> Maker {
 }
 
 fn dies() -> Result<(), Failed> {
-    let mut dockerd = Dockerd::start(Setup::new("tests-of-crashes"))?;
+    let mut dockerd = Dockerd::start(Setup::new("tests-of-a-crash"))?;
     dockerd.furnish()?;
     let kept = tempfile::tempdir()?;
     let backend = maker(&dockerd).make(kept.path())?;

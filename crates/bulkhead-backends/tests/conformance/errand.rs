@@ -10,17 +10,26 @@ use bulkhead_spec::Guarantee;
 use libtest_mimic::Failed;
 
 use crate::{
-    attack::Attack, attacks_on, claims::Claims, host, makers::Maker, nothing_survives,
+    attack::Attack,
+    attacks_on,
+    claims::Claims,
+    host,
+    makers::{self, Maker},
+    nothing_survives, owners,
 };
 
 const MARK: &str = "errand";
 
 /// What it is started for.
 pub(crate) enum Errand {
-    /// Tell what the native backend claims.
-    Claims,
+    /// Tell what a backend claims.
+    Claims(Maker),
     /// Try one attack on it.
-    Attack(Guarantee, &'static Attack),
+    Attack(Maker, Guarantee, &'static Attack),
+    /// Look whose the files are that it makes.
+    Owners(Maker),
+    /// The same behind a daemon that remaps users.
+    Remap,
     /// Make a sandbox and wait.
     Hold {
         /// Of which backend.
@@ -37,12 +46,14 @@ impl Errand {
     pub(crate) fn parse(words: &[String]) -> Option<Self> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match *words.as_slice() {
-            [MARK, "claims"] => Some(Self::Claims),
-            [MARK, "attack", guarantee, name] => {
+            [MARK, "claims", backend] => Some(Self::Claims(Maker::parse(backend)?)),
+            [MARK, "attack", backend, guarantee, name] => {
                 let guarantee = guarantee.parse().ok()?;
                 let attack = attacks_on(guarantee).iter().find(|it| it.name == name)?;
-                Some(Self::Attack(guarantee, attack))
+                Some(Self::Attack(Maker::parse(backend)?, guarantee, attack))
             }
+            [MARK, "owners", backend] => Some(Self::Owners(Maker::parse(backend)?)),
+            [MARK, "remap"] => Some(Self::Remap),
             [MARK, "hold", backend, workspace, places] => Some(Self::Hold {
                 maker: Maker::parse(backend)?,
                 workspace: workspace.into(),
@@ -56,10 +67,15 @@ impl Errand {
     pub(crate) fn to_words(&self) -> Vec<String> {
         let shown = |path: &Path| path.display().to_string();
         let words = match self {
-            Self::Claims => vec!["claims".to_owned()],
-            Self::Attack(guarantee, attack) => {
-                vec!["attack".to_owned(), guarantee.to_string(), attack.name.to_owned()]
-            }
+            Self::Claims(maker) => vec!["claims".to_owned(), maker.to_words()],
+            Self::Attack(maker, guarantee, attack) => vec![
+                "attack".to_owned(),
+                maker.to_words(),
+                guarantee.to_string(),
+                attack.name.to_owned(),
+            ],
+            Self::Owners(maker) => vec!["owners".to_owned(), maker.to_words()],
+            Self::Remap => vec!["remap".to_owned()],
             Self::Hold { maker, workspace, places } => {
                 vec!["hold".to_owned(), maker.to_words(), shown(workspace), shown(places)]
             }
@@ -69,14 +85,21 @@ impl Errand {
 
     pub(crate) fn run(self) -> Result<ExitCode, Failed> {
         match self {
-            Self::Claims => {
+            Self::Claims(maker) => {
                 let kept = tempfile::tempdir()?;
-                host::say(&Claims::of(&*Maker::Native.make(kept.path())?).to_words());
+                host::say(&Claims::of(&*maker.make(kept.path())?).to_words());
             }
-            Self::Attack(_, attack) => {
+            Self::Attack(maker, _, attack) => {
                 let kept = tempfile::tempdir()?;
-                attack.must_fail(&*Maker::Native.make(kept.path())?)?;
+                let backend = maker.make(kept.path())?;
+                makers::note(&*backend, &maker);
+                attack.must_fail(&*backend)?;
             }
+            Self::Owners(maker) => {
+                let kept = tempfile::tempdir()?;
+                owners::check(&*maker.make(kept.path())?)?;
+            }
+            Self::Remap => owners::behind_a_remapping_daemon()?,
             Self::Hold { maker, workspace, places } => hold(&maker, workspace, places)?,
         }
         Ok(ExitCode::SUCCESS)

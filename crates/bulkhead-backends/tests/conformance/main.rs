@@ -5,8 +5,9 @@
 //! has no walls, so every attack must succeed there (`…::bites`): that tests the tests.
 //!
 //! Started as root, the suite tries the native backend as root and, in children of another user,
-//! as an ordinary user; started by an ordinary user, only as that one. Docker is tried on a daemon
-//! of the suite's own, with runc and with gVisor.
+//! as an ordinary user; started by an ordinary user, only as that one. Docker and
+//! Podman are tried on daemons of the suite's own, with runc and with gVisor, Podman also as an
+//! ordinary user.
 
 mod attack;
 mod claims;
@@ -16,6 +17,7 @@ mod errand;
 mod host;
 mod makers;
 mod ordinary_user;
+mod owners;
 mod room;
 
 mod cpu_bounded;
@@ -110,8 +112,9 @@ fn run() -> Result<ExitCode, Failed> {
             Box::new(move || attack.must_fail(native))
         }));
         if wanted("native-user") {
-            trials.extend(trials_of("native-user", &ordinary_user::claims()?, |on, attack| {
-                Box::new(move || ordinary_user::must_fail(on, attack))
+            let claims = ordinary_user::claims(&Maker::Native)?;
+            trials.extend(trials_of("native-user", &claims, |on, attack| {
+                Box::new(move || ordinary_user::must_fail(&Maker::Native, on, attack))
             }));
         }
     } else {

@@ -8,12 +8,12 @@ use std::{
 
 use bulkhead_backends::{
     Backend, Native, Places, Unwalled,
-    container::{Candidate, Container, Facts, Product, detect::Address, probe},
+    container::{Candidate, Container, Facts, Product, Unavailable, detect::Address, probe},
 };
 use bulkhead_spec::Guarantee;
 use libtest_mimic::Failed;
 
-use crate::host;
+use crate::{host, room::chain};
 
 /// One way to make a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +60,8 @@ impl Maker {
             Self::None => Box::new(Unwalled),
             Self::Native => Box::new(Native::probe(places)),
             Self::Daemon { address, runtime } => {
-                Box::new(Container::new(facts(address)?, Some(runtime), places)?)
+                let container = Container::new(facts(address)?, Some(runtime), places);
+                Box::new(container.map_err(chain)?)
             }
         })
     }
@@ -69,8 +70,9 @@ impl Maker {
 /// The daemons that are tried here, by the names of their backends.
 static DAEMONS: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
-/// Notes where the daemon is that `backend` talks to.
-pub(crate) fn note(backend: &dyn Backend, address: &str) {
+/// Notes how `backend` was made, if a daemon builds for it.
+pub(crate) fn note(backend: &dyn Backend, maker: &Maker) {
+    let Maker::Daemon { address, runtime: _ } = maker else { return };
     let mut daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
     daemons.insert(backend.name(), address.to_owned());
 }
@@ -97,5 +99,12 @@ pub(crate) fn facts(address: &str) -> Result<Facts, Failed> {
         said_by: "the test".to_owned(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(async { probe(&candidate).await })?)
+    // On a machine that does much else, a daemon can need longer than a user would wait.
+    for _ in 0..10 {
+        match runtime.block_on(async { probe(&candidate).await }) {
+            Err(Unavailable::Slow { .. }) => {}
+            found => return Ok(found?),
+        }
+    }
+    Err("the daemon is too slow".into())
 }

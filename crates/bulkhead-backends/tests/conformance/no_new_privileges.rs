@@ -31,10 +31,16 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
 fn holds_no_capability(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let script = r#"
 status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines())
+# Not every kernel lists all of them; those are asked for one by one.
+PR_CAPBSET_READ, PR_CAP_AMBIENT_IS_SET, PR_GET_NO_NEW_PRIVS, ALL = 23, 1, 39, range(41)
+asked = {
+    "CapBnd": lambda: any(libc.prctl(PR_CAPBSET_READ, it, 0, 0, 0) == 1 for it in ALL),
+    "CapAmb": lambda: any(libc.prctl(47, PR_CAP_AMBIENT_IS_SET, it, 0, 0) == 1 for it in ALL),
+}
 for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]:
-    if int(status[name], 16) != 0:
-        broken(f"{name} {status[name]}")
-if status["NoNewPrivs"] != "1":
+    if (int(status[name], 16) if name in status else asked[name]()):
+        broken(f"{name} {status.get(name)}")
+if status.get("NoNewPrivs", str(libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0))) != "1":
     broken("new privileges are possible")
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_SET_SECUREBITS = 38, 47, 28
 if libc.prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) == 0 or libc.prctl(PR_SET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0:

@@ -2,8 +2,9 @@
 //!
 //! Every program of an attack holds a lock on one file of the workspace, which passes on to its
 //! children. So the host can tell whether any of them is left, however many there are and however
-//! quickly they take turns. All of them end by themselves after some seconds, should nobody end
-//! them.
+//! quickly they take turns. Where another kernel keeps the locks, each of them adds to a file now and
+//! then instead, and who lives is seen by its growth. All of them end by themselves after some
+//! seconds, should nobody end them.
 
 use std::{
     fs,
@@ -43,9 +44,22 @@ pub(crate) const ATTACKS: &[Attack] = attacks![
 
 /// A child that has left its session, its parent and its streams.
 const DAEMON: &str = r#"
-import fcntl
+import fcntl, threading, time
 lock = os.open("alive", os.O_CREAT | os.O_RDWR)
 fcntl.flock(lock, fcntl.LOCK_SH)
+
+# Signs of life, where the host sees no locks.
+BEATS = os.path.exists("beats")
+
+def sign():
+    if BEATS:
+        with open("beats", "ab") as beats:
+            beats.write(b"x")
+
+def signs():
+    while True:
+        sign()
+        time.sleep(0.02)
 
 def daemon(life):
     if os.fork() == 0:
@@ -55,6 +69,8 @@ def daemon(life):
             for stream in range(3):
                 os.dup2(null, stream)
             signal.alarm(20)
+            if BEATS:
+                threading.Thread(target=signs, daemon=True).start()
             life()
         os._exit(0)
     os.wait()
@@ -62,7 +78,7 @@ def daemon(life):
 
 /// Leaves daemons behind, ends the sandbox and looks whether they are left.
 fn survivors(backend: &dyn Backend, script: &str) -> Result<Verdict, Failed> {
-    let room = Room::new(backend)?;
+    let room = prepared(Room::new(backend)?)?;
     let token = room.token();
     let mut inside = room.enter(&format!("{DAEMON}{script}"), &[&token])?;
     let ending = inside.wait()?;
@@ -73,8 +89,27 @@ fn survivors(backend: &dyn Backend, script: &str) -> Result<Verdict, Failed> {
     verdict(&room)
 }
 
+/// The room, with a file for signs of life where they are needed.
+fn prepared(room: Room<'_>) -> Result<Room<'_>, Failed> {
+    if room.is_shielded() {
+        fs::write(room.workspace().join("beats"), "")?;
+    }
+    Ok(room)
+}
+
+/// Whether there are signs of life.
+fn beats(room: &Room<'_>) -> Result<bool, Failed> {
+    let size = || fs::metadata(room.workspace().join("beats")).map(|it| it.len());
+    let before = size()?;
+    let grown = || size().is_ok_and(|it| before < it).then_some(());
+    Ok(host::eventually_within(Duration::from_secs(3), grown).is_some())
+}
+
 /// Whether a program that was started in `room` is still there.
 fn anybody_lives(room: &Room<'_>) -> Result<bool, Failed> {
+    if room.is_shielded() {
+        return beats(room);
+    }
     let file = fs::File::open(room.workspace().join("alive"))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(false),
@@ -115,10 +150,10 @@ fn who_is_stopped_ends_too(backend: &dyn Backend) -> Result<Verdict, Failed> {
 /// walls it goes on for two seconds.
 fn who_forks_on_and_on_ends_too(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let script = r"
-import time
 def run():
     end = time.monotonic() + 2
     while time.monotonic() < end:
+        sign()
         if os.fork() != 0:
             os._exit(0)
         time.sleep(0.001)
@@ -130,7 +165,7 @@ for _ in range(4):
 }
 
 fn many_end_within_a_second(backend: &dyn Backend) -> Result<Verdict, Failed> {
-    let room = Room::new(backend)?;
+    let room = prepared(Room::new(backend)?)?;
     let token = room.token();
     let script = r#"
 for _ in range(60):
@@ -153,7 +188,7 @@ signal.pause()
 
 /// The caller forgot to destroy it, or was cancelled.
 fn ends_when_nobody_holds_the_sandbox(backend: &dyn Backend) -> Result<Verdict, Failed> {
-    let room = Room::new(backend)?;
+    let room = prepared(Room::new(backend)?)?;
     let token = room.token();
     let script = "daemon(signal.pause)\nsay('ready')\nsignal.alarm(20)\nsignal.pause()";
     let inside = room.enter(&format!("{DAEMON}{script}"), &[&token])?;
@@ -164,7 +199,7 @@ fn ends_when_nobody_holds_the_sandbox(backend: &dyn Backend) -> Result<Verdict, 
 
 /// A Bulkhead that is killed can end nothing any more. And the next one removes what it left.
 fn ends_when_its_maker_is_killed(backend: &dyn Backend) -> Result<Verdict, Failed> {
-    let room = Room::new(backend)?;
+    let room = prepared(Room::new(backend)?)?;
     let places = room.outside().to_owned();
     let maker = maker_of(backend);
     let errand = Errand::Hold {
@@ -185,7 +220,7 @@ fn ends_when_its_maker_is_killed(backend: &dyn Backend) -> Result<Verdict, Faile
     for entry in fs::read_dir(room.workspace())? {
         left.push(entry?.path());
     }
-    left.retain(|it| !it.ends_with("alive"));
+    left.retain(|it| !it.ends_with("alive") && !it.ends_with("beats"));
     find(Path::new("/sys/fs/cgroup"), &id, &mut left);
     Ok(Verdict::broken_if((!left.is_empty()).then(|| format!("{left:?} are left"))))
 }

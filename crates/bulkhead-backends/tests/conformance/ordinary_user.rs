@@ -9,14 +9,14 @@ use std::{
 use bulkhead_spec::Guarantee;
 use libtest_mimic::Failed;
 
-use crate::{attack::Attack, claims::Claims, errand::Errand};
+use crate::{attack::Attack, claims::Claims, errand::Errand, makers::Maker};
 
 /// A user and group that nobody has; nothing that is tried here needs a name for it.
-const SOMEBODY: u32 = 12_345;
+pub(crate) const SOMEBODY: u32 = 12_345;
 
-/// What the native backend claims for an ordinary user.
-pub(crate) fn claims() -> Result<Claims, Failed> {
-    let said = send(&Errand::Claims)?;
+/// What the backend of `maker` claims for an ordinary user.
+pub(crate) fn claims(maker: &Maker) -> Result<Claims, Failed> {
+    let said = send(&Errand::Claims(maker.clone()))?;
     let words = String::from_utf8_lossy(&said.stdout).into_owned();
     if !said.status.success() {
         return Err(format!("an ordinary user could not be asked: {words}").into());
@@ -25,8 +25,20 @@ pub(crate) fn claims() -> Result<Claims, Failed> {
 }
 
 /// Tries `attack` as an ordinary user.
-pub(crate) fn must_fail(guarantee: Guarantee, attack: &'static Attack) -> Result<(), Failed> {
-    let said = send(&Errand::Attack(guarantee, attack))?;
+pub(crate) fn must_fail(
+    maker: &Maker,
+    guarantee: Guarantee,
+    attack: &'static Attack,
+) -> Result<(), Failed> {
+    succeeded(send(&Errand::Attack(maker.clone(), guarantee, attack))?)
+}
+
+/// Whether files that an ordinary user has made are that user's.
+pub(crate) fn owns(maker: &Maker) -> Result<(), Failed> {
+    succeeded(send(&Errand::Owners(maker.clone()))?)
+}
+
+fn succeeded(said: Output) -> Result<(), Failed> {
     if said.status.success() {
         return Ok(());
     }

@@ -13,7 +13,8 @@ use std::{
 use bulkhead_backends::{Backend, Doors, Process, Sandbox};
 use bulkhead_policy::{Plan, Policy, resolve};
 use bulkhead_spec::{
-    Access, Ending, EnvFiles, Exec, GuestPath, HostPath, Limits, Mount, Spec, Usage, Walls,
+    Access, Ending, EnvFiles, Exec, Guarantee, GuestPath, HostPath, Limits, Mount, Spec, Usage,
+    Walls,
     Workspace,
 };
 use libtest_mimic::Failed;
@@ -120,6 +121,11 @@ impl<'a> Room<'a> {
     /// Whether a container daemon builds the sandbox, which adds a few things of its own to it.
     pub(crate) fn is_contained(&self) -> bool {
         matches!(self.backend.name(), "docker" | "podman")
+    }
+
+    /// Whether another kernel than the host's serves its programs.
+    pub(crate) fn is_shielded(&self) -> bool {
+        self.backend.upholds().contains(Guarantee::HostKernelShielded)
     }
 
     /// Whether there are no walls.
@@ -345,7 +351,7 @@ pub(crate) fn host_path(path: &Path) -> Result<HostPath, Failed> {
 }
 
 /// An error with all that led to it.
-fn chain(error: impl std::error::Error) -> Failed {
+pub(crate) fn chain(error: impl std::error::Error) -> Failed {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

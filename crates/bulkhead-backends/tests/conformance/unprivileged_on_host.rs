@@ -32,10 +32,16 @@ fn observed(backend: &dyn Backend, script: &str, count: usize) -> Result<Verdict
     let room = Room::new(backend)?;
     let token = room.token();
     let mut inside = room.enter(script, &[&token])?;
-    let processes = host::eventually("the processes are there", || {
-        let found = host::processes_with(&token);
-        (count <= found.len()).then_some(found)
-    })?;
+    let processes = if room.is_shielded() {
+        // Another kernel runs them: that none is a process of the host is the most that there is.
+        inside.hear("ready")?;
+        host::processes_with(&token)
+    } else {
+        host::eventually("the processes are there", || {
+            let found = host::processes_with(&token);
+            (count <= found.len()).then_some(found)
+        })?
+    };
     let mut broken = None;
     for pid in processes {
         broken = broken.or(privileged(pid)?);

@@ -1,14 +1,16 @@
 //! The private directories of the sandbox.
 
 use std::{
-    ffi::OsString,
+    ffi::{CString, OsString},
     fs::{self, OpenOptions},
     io::{self, Write as _},
     os::unix::ffi::OsStringExt as _,
     path::PathBuf,
 };
 
-use crate::protocol::Disk;
+use bulkhead_linux::mounts::{Inode, look};
+
+use crate::protocol::{Disk, Expected};
 
 /// A path from its bytes.
 pub(super) fn path(bytes: Vec<u8>) -> PathBuf {
@@ -24,6 +26,17 @@ pub(super) fn make(files: &[(Vec<u8>, Vec<u8>)]) -> io::Result<()> {
         }
         let file = OpenOptions::new().write(true).create_new(true).open(path);
         file?.write_all(content)?;
+    }
+    Ok(())
+}
+
+/// Whether each thing is the one that the host has looked at.
+pub(super) fn compare(expected: Vec<Expected>) -> io::Result<()> {
+    for Expected { at, device, number } in expected {
+        let at = CString::new(at).map_err(io::Error::other)?;
+        if look(&at)?.inode != (Inode { device, number }) {
+            return Err(io::Error::other("something else was put in its place meanwhile"));
+        }
     }
     Ok(())
 }

@@ -131,6 +131,7 @@ fn a_sandbox_is_furnished_before_its_walls_stand() {
     let order = || Furnish {
         scratch: vec![bytes(dir.path())],
         files: vec![(bytes(&file), b"[user]\n".to_vec())],
+        expected: Vec::new(),
     };
     let mut guest = Guest::start();
     guest.say(&ToGuest::Furnish(order()), &[]);

@@ -42,8 +42,11 @@ fn walls() -> impl Strategy<Value = Walls> {
 }
 
 fn furnish() -> impl Strategy<Value = Furnish> {
-    (texts(), vec((text(), text()), 0..3))
-        .prop_map(|(scratch, files)| Furnish { scratch, files })
+    (texts(), vec((text(), text()), 0..3)).prop_map(|(scratch, files)| Furnish {
+        scratch,
+        files,
+        expected: Vec::new(),
+    })
 }
 
 fn start() -> impl Strategy<Value = Start> {

@@ -125,7 +125,8 @@ impl Daemon {
                 Kernel::Own => Some("virtual machine"),
             };
             let default = (runtime.name == *default).then_some("default");
-            let notes: Vec<&str> = kernel.into_iter().chain(default).collect();
+            let refuses = runtime.refuses.map(|_| "starts nothing here");
+            let notes: Vec<&str> = kernel.into_iter().chain(default).chain(refuses).collect();
             let name = escape(&runtime.name);
             if notes.is_empty() { name } else { format!("{name} ({})", notes.join(", ")) }
         };

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use bulkhead_backends::{
     Backend, Finding, Native, Unwalled,
     container::{
-        self, Container, Facts, Product, Runtime, Surroundings, Unavailable, UnknownRuntime,
+        self, Container, Facts, NoRuntime, Product, Runtime, Surroundings, Unavailable,
         findings,
     },
 };
@@ -205,7 +205,8 @@ impl Search<'_> {
         if named.is_some() || able(&usual) {
             return Ok(usual);
         }
-        Ok(facts.runtimes.values().find(|it| able(it)).cloned().unwrap_or(usual))
+        let starts = |it: &&Runtime| it.refuses.is_none() && able(it);
+        Ok(facts.runtimes.values().find(starts).cloned().unwrap_or(usual))
     }
 
     /// Adds every daemon that can be used.
@@ -244,8 +245,8 @@ impl From<Unavailable> for Failure {
     }
 }
 
-impl From<UnknownRuntime> for Failure {
-    fn from(error: UnknownRuntime) -> Self {
+impl From<NoRuntime> for Failure {
+    fn from(error: NoRuntime) -> Self {
         Self::from_error(Code::Runtime, &error).hint(error.hint())
     }
 }

@@ -59,7 +59,20 @@ const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 impl Body {
-    /// In the daemon's words.
+    /// The list of system calls, as text.
+    pub(in crate::container) fn seccomp(&self) -> &str {
+        &self.seccomp
+    }
+
+    /// Whether it has no network but its own.
+    pub(in crate::container) fn is_cut_off(&self) -> bool {
+        match self.network {
+            Network::None | Network::Proxy | Network::Observe => true,
+            Network::Open => false,
+        }
+    }
+
+    /// In Docker's words.
     pub(in crate::container) fn request(&self) -> ContainerCreateBody {
         let User { uid, gid, namespace: _ } = self.user;
         let some = |text: &str| Some(text.to_owned());
@@ -148,16 +161,11 @@ impl Body {
             userns_mode: match self.user.namespace {
                 Users::Usual => None,
                 Users::Hosts => some("host"),
+                Users::Kept => some("keep-id"),
             },
-            network_mode: match self.network {
-                Network::None | Network::Proxy | Network::Observe => some("none"),
-                Network::Open => some("host"),
-            },
+            network_mode: some(if self.is_cut_off() { "none" } else { "host" }),
             // The daemon would write the host's own into the sandbox.
-            dns: match self.network {
-                Network::None | Network::Proxy | Network::Observe => list(&["127.0.0.1"]),
-                Network::Open => None,
-            },
+            dns: self.is_cut_off().then(|| vec!["127.0.0.1".to_owned()]),
             sysctls: self.sysctls(),
             log_config: Some(HostConfigLogConfig { typ: some("none"), config: None }),
             restart_policy: Some(RestartPolicy {

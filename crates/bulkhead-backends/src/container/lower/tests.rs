@@ -37,6 +37,7 @@ fn found() -> Found {
         source: PathBuf::from(source),
         to: PathBuf::from(to),
         access,
+        inode: None,
     };
     let protection = |path: &str, how| Protection { path: PathBuf::from(path), how };
     Found {

@@ -1,3 +1,5 @@
+use std::path::PathBuf;
+
 use super::*;
 
 const VERSION: &str = r#"{"Version": "20.10.24+dfsg1", "ApiVersion": "1.41", "Components": [
@@ -32,7 +34,8 @@ fn understood(version: &str, changes: &str) -> Facts {
         said_by: "the usual socket".to_owned(),
     };
     let version = serde_json::from_str(version).unwrap();
-    understand(&candidate, &version, serde_json::from_value(info).unwrap(), "6.1.0")
+    let host = Host { kernel: "6.1.0".to_owned(), cgroups: Cgroups::Both };
+    understand(&candidate, &version, serde_json::from_value(info).unwrap(), &host)
 }
 
 #[test]
@@ -105,6 +108,19 @@ fn a_runtime_that_is_not_there_is_refused_with_those_that_are() {
     let error = facts.runtime(Some("runsc")).unwrap_err();
     assert_eq!(error.to_string(), "Docker has no runtime `runsc`; installed are runc");
     assert!(error.hint().contains("runsc install"));
+}
+
+#[test]
+fn a_runtime_that_starts_nothing_here_is_passed_over_and_refused_by_name() {
+    let facts = facts(
+        r#"{"Runtimes": {"crun": {"path": "crun"}, "runc": {"path": "runc"}}, "DefaultRuntime": "crun"}"#,
+    );
+    assert_eq!(facts.runtime(None).unwrap().name, "runc");
+    let error = facts.runtime(Some("crun")).unwrap_err();
+    assert!(error.to_string().starts_with("the runtime `crun` of Docker starts nothing"));
+    assert!(error.hint().contains("--runtime runc"));
+    let alone = Facts { runtimes: facts.runtimes.into_iter().take(1).collect(), ..facts };
+    assert!(alone.runtime(None).is_err());
 }
 
 #[tokio::test]
