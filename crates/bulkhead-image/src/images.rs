@@ -11,6 +11,7 @@ use crate::{
     credentials,
     daemon::Daemon,
     layout::{self, Layout},
+    managed::Managed,
     manifest::Record,
     registry::Registry,
     shelf::install,
@@ -91,6 +92,23 @@ impl Images {
             return Ok(Vec::new());
         }
         Store::open(&self.settings.cache).map_err(io::Error::other)?.sweep()
+    }
+
+    /// Every image in the store.
+    pub fn kept(&self) -> Result<Vec<Managed>, ImageError> {
+        if !self.settings.cache.is_dir() {
+            return Ok(Vec::new());
+        }
+        let store = Store::open(&self.settings.cache)?;
+        store.list().map_err(ImageError::system("look at the images that are kept"))
+    }
+
+    /// Lets go of the image `id` and of what no other needs; what a sandbox uses stays.
+    pub fn forget(&self, id: &str) -> Result<(), ImageError> {
+        let store = Store::open(&self.settings.cache)?;
+        let digest = id.parse().map_err(io::Error::other);
+        let forgotten = digest.and_then(|digest| store.forget(digest));
+        forgotten.map_err(ImageError::system(format!("remove {}", bulkhead_spec::escape(id))))
     }
 
     async fn pulled(

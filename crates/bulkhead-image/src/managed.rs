@@ -15,7 +15,7 @@ use bollard::{
 
 use crate::build::{CACHE, MANAGED};
 
-/// An image of ours in a daemon.
+/// An image of ours, in a daemon or unpacked for the native backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Managed {
     /// Its id.
@@ -28,7 +28,7 @@ pub struct Managed {
     pub since: Option<SystemTime>,
     /// What it is for.
     pub purpose: Purpose,
-    /// Whether a container uses it.
+    /// Whether a sandbox uses it.
     pub used: bool,
 }
 

@@ -12,6 +12,7 @@
 //! Invariant: what has its final name is whole and on the disk. A crash leaves things in `tmp`
 //! alone, and the next one to hold the lock removes them.
 
+mod kept;
 mod seen;
 
 use std::{
@@ -231,7 +232,6 @@ impl Store {
     }
 
     /// Removes `layer`, unless a sandbox uses it.
-    #[cfg(test)]
     pub(crate) fn remove(&self, layer: Digest) -> io::Result<bool> {
         let lock = self.lock(layer)?;
         flock(&lock, FlockOperation::LockExclusive)?;

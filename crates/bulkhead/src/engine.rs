@@ -62,7 +62,7 @@ pub(crate) fn places(paths: &Paths, environment: &Environment) -> Result<Places,
 }
 
 /// Where images come from and go to; `None` for somebody without a place for a cache.
-fn images(paths: &Paths, environment: &Environment, tell: &Tell) -> Option<Images> {
+pub(crate) fn images(paths: &Paths, environment: &Environment, tell: &Tell) -> Option<Images> {
     let runtime = environment.dir("XDG_RUNTIME_DIR");
     let docker = environment.dir("DOCKER_CONFIG");
     let docker = docker.or_else(|| environment.home().map(|home| home.join(".docker")));

@@ -159,3 +159,36 @@ fn what_will_be_seen_is_known_without_a_mount() {
     assert_eq!(held.text("etc/passwd", 100).as_deref(), Some("above"));
     assert_eq!(held.text("etc/passwd", 2), None);
 }
+
+#[test]
+fn an_image_is_let_go_with_the_layers_that_nobody_else_needs() {
+    let (_whole, store) = store();
+    let [shared, own, other] =
+        ["shared", "own", "other"].map(|name| add(&store, &Packed::of([file(name, name)])));
+    let (one, two) = (record(&[shared, own]), record(&[shared, other]));
+    let name = "example.org/tool:1".parse().unwrap();
+    store.keep(&one, Some(&name)).unwrap();
+    store.keep(&two, None).unwrap();
+
+    let listed = store.list().unwrap();
+    let names: Vec<_> = listed.iter().map(|it| (it.id.clone(), it.tags.clone())).collect();
+    let expected = [
+        (two.digest.to_string(), vec![]),
+        (one.digest.to_string(), vec!["example.org/tool:1".to_owned()]),
+    ];
+    assert_eq!(names, expected);
+    assert!(listed.iter().all(|it| !it.used && it.since.is_some()));
+    assert_eq!(listed[1].size, 9, "`shared` and `own`");
+
+    let held = store.hold(&two).unwrap();
+    assert_eq!(store.list().unwrap().iter().filter(|it| it.used).count(), 2);
+    store.forget(one.digest).unwrap();
+    assert!(store.named(&name).is_none());
+    assert!(!store.layer(own).exists());
+    assert!(store.layer(shared).exists());
+    // What a sandbox uses stays on the disk until it has ended.
+    store.forget(two.digest).unwrap();
+    assert!(store.layer(other).exists());
+    drop(held);
+    assert!(store.list().unwrap().is_empty());
+}

@@ -15,9 +15,9 @@ pub(crate) enum ImageVerb {
     Init(InitArgs),
     /// Build the project's image, if nothing like it was built before
     Build(BuildArgs),
-    /// List the images that Bulkhead made
+    /// List the images that Bulkhead made or unpacked
     Ls(ListArgs),
-    /// Remove images that Bulkhead made and nothing uses
+    /// Remove images that Bulkhead made or unpacked and nothing uses
     Prune(PruneArgs),
     /// Look for known weaknesses in an image, with trivy or grype
     Scan(ScanArgs),

@@ -1,16 +1,44 @@
-//! `bulkhead image ls`: the images that Bulkhead made.
+//! `bulkhead image ls`: the images that Bulkhead made or unpacked.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use bulkhead_image::managed::{Managed, Purpose, list};
+use bulkhead_image::{
+    Images,
+    managed::{Managed, Purpose, list},
+};
 use bulkhead_spec::{Bytes, Span};
 use serde_json::{Value, json};
 
-use super::daemon;
+use super::daemon::{self, Daemon};
 use crate::{
-    args::image::ListArgs, codes::Code, config::Environment, engine, failure::Failure,
+    args::image::ListArgs,
+    codes::Code,
+    config::{Environment, Paths, Who},
+    engine,
+    failure::Failure,
     printer::Printer,
 };
+
+/// The images of one place.
+pub(super) struct Shelf {
+    /// What the place is called.
+    pub(super) name: &'static str,
+    /// What lies there.
+    pub(super) images: Vec<Managed>,
+    /// How it is emptied.
+    pub(super) keeper: Keeper,
+}
+
+/// Who keeps images.
+pub(super) enum Keeper {
+    /// A daemon.
+    Daemon(Box<Daemon>),
+    /// The native backend's store.
+    Store(Images),
+}
 
 /// Lists.
 pub(super) fn run(
@@ -18,25 +46,49 @@ pub(super) fn run(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let images = engine::runtime()?.block_on(async {
-        let daemon = daemon::connect(environment).await?;
-        list(&daemon.docker)
-            .await
-            .map_err(|error| Failure::from_error(Code::ImageBuild, &error))
-    })?;
+    let shelves = engine::runtime()?.block_on(shelves(environment, printer))?;
+    let all = || shelves.iter().flat_map(|at| at.images.iter().map(|it| (at.name, it)));
     if args.json {
-        let images: Vec<Value> = images.iter().map(in_json).collect();
+        let images: Vec<Value> = all().map(|(at, it)| in_json(at, it)).collect();
         let all = json!({ "schema_version": 1, "images": images });
         printer.payload(&format!("{all}\n"))?;
         return Ok(0);
     }
-    let lines: Vec<String> = images.iter().map(line).collect();
+    let lines: Vec<String> = all().map(|(at, it)| line(at, it)).collect();
     printer.payload(&lines.concat())?;
     Ok(0)
 }
 
+/// Every place that keeps images of ours. A daemon that does not answer is told of: what it keeps
+/// cannot be seen.
+pub(super) async fn shelves(
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<Vec<Shelf>, Failure> {
+    let failed = |error: bollard::errors::Error| Failure::from_error(Code::ImageBuild, &error);
+    let mut found = Vec::new();
+    match daemon::connect(environment).await {
+        Ok(daemon) => {
+            let images = list(&daemon.docker).await.map_err(failed)?;
+            let name = daemon.facts.product.name();
+            found.push(Shelf { name, images, keeper: Keeper::Daemon(Box::new(daemon)) });
+        }
+        Err(failure) => {
+            printer.detail(&format!("{}: only what is unpacked here", failure.what));
+        }
+    }
+    let tell: engine::Tell = Arc::new(|_| ());
+    if let Some(store) =
+        engine::images(&Paths::find(environment, Who::current()), environment, &tell)
+    {
+        let images = store.kept().map_err(|error| Failure::from_error(Code::Image, &error))?;
+        found.push(Shelf { name: "native", images, keeper: Keeper::Store(store) });
+    }
+    Ok(found)
+}
+
 /// One image in a line.
-pub(super) fn line(image: &Managed) -> String {
+pub(super) fn line(at: &str, image: &Managed) -> String {
     let name = image.tags.first().map_or("-", String::as_str);
     let id = short(&image.id);
     let purpose = match (image.purpose, image.used) {
@@ -46,7 +98,7 @@ pub(super) fn line(image: &Managed) -> String {
     };
     let size = Bytes(image.size).to_string();
     let age = age(image).unwrap_or_else(|| "-".to_owned());
-    format!("{name:48} {id} {size:>10} {age:>8} {purpose}\n")
+    format!("{name:48} {id} {at:6} {size:>10} {age:>8} {purpose}\n")
 }
 
 fn short(id: &str) -> &str {
@@ -60,10 +112,11 @@ fn age(image: &Managed) -> Option<String> {
 }
 
 /// One image for programs.
-pub(super) fn in_json(image: &Managed) -> Value {
+pub(super) fn in_json(at: &str, image: &Managed) -> Value {
     let since = image.since.and_then(|it| it.duration_since(SystemTime::UNIX_EPOCH).ok());
     json!({
         "id": image.id,
+        "at": at,
         "tags": image.tags,
         "size": image.size,
         "since": since.map(|it| it.as_secs()),

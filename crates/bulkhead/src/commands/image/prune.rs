@@ -1,12 +1,12 @@
-//! `bulkhead image prune`: remove images that Bulkhead made and nothing uses.
+//! `bulkhead image prune`: remove images that Bulkhead made or unpacked and nothing uses.
 
 use std::time::{Duration, SystemTime};
 
-use bulkhead_image::managed::{Managed, Policy, list, remove};
+use bulkhead_image::managed::{Managed, Policy, remove};
 use bulkhead_spec::Bytes;
 use serde_json::{Value, json};
 
-use super::{daemon, ls};
+use super::ls::{self, Keeper};
 use crate::{
     args::image::PruneArgs, codes::Code, config::Environment, engine, failure::Failure,
     printer::Printer,
@@ -28,34 +28,48 @@ pub(super) fn run(
         max_size: args.max_size.map(|it| it.0),
         all: args.all,
     };
-    let failed = |error: bollard::errors::Error| Failure::from_error(Code::ImageBuild, &error);
     let gone = engine::runtime()?.block_on(async {
-        let daemon = daemon::connect(environment).await?;
-        let images = list(&daemon.docker).await.map_err(failed)?;
-        let chosen = policy.choose(&images, SystemTime::now());
-        let mut gone: Vec<(Managed, &str)> = Vec::new();
-        for image in images {
-            let Some(why) = chosen.get(&image.id) else { continue };
-            if !args.dry_run {
-                remove(&daemon.docker, &image.id).await.map_err(failed)?;
+        let mut gone: Vec<(&str, Managed, &str)> = Vec::new();
+        for shelf in ls::shelves(environment, printer).await? {
+            let chosen = policy.choose(&shelf.images, SystemTime::now());
+            for image in shelf.images {
+                let Some(why) = chosen.get(&image.id) else { continue };
+                if !args.dry_run {
+                    shelf.keeper.remove(&image.id).await?;
+                }
+                gone.push((shelf.name, image, why));
             }
-            gone.push((image, why));
         }
         Ok::<_, Failure>(gone)
     })?;
-    let size: u64 = gone.iter().map(|(it, _)| it.size).sum();
+    let size: u64 = gone.iter().map(|(_, it, _)| it.size).sum();
     if args.told.json {
-        let images: Vec<Value> = gone.iter().map(|(it, _)| ls::in_json(it)).collect();
+        let images: Vec<Value> = gone.iter().map(|(at, it, _)| ls::in_json(at, it)).collect();
         let all = json!({
             "schema_version": 1, "removed": images, "bytes": size, "dry_run": args.dry_run,
         });
         printer.payload(&format!("{all}\n"))?;
         return Ok(0);
     }
-    let line = |(it, why): &(Managed, &str)| format!("{} ({why})\n", ls::line(it).trim_end());
+    let line = |(at, it, why): &(&str, Managed, &str)| {
+        format!("{} ({why})\n", ls::line(at, it).trim_end())
+    };
     printer.payload(&gone.iter().map(line).collect::<Vec<_>>().concat())?;
     let word = if args.dry_run { "would remove" } else { "removed" };
     let count = gone.len();
     printer.note(&format!("{word} {count} images that hold at most {}", Bytes(size)));
     Ok(0)
+}
+
+impl Keeper {
+    async fn remove(&self, id: &str) -> Result<(), Failure> {
+        match self {
+            Self::Daemon(daemon) => remove(&daemon.docker, id)
+                .await
+                .map_err(|error| Failure::from_error(Code::ImageBuild, &error)),
+            Self::Store(images) => {
+                images.forget(id).map_err(|error| Failure::from_error(Code::Image, &error))
+            }
+        }
+    }
 }
