@@ -31,14 +31,18 @@ pub(crate) struct ProjectImage {
     pub(crate) start: Option<PathBuf>,
 }
 
-/// The image of the project that `wish` works on, for the daemon of `product`. It is built if nothing
-/// like it was built before; `None` if the project has none or the caller wants another root.
+/// The image that a daemon starts from where nobody named one: it has none of the host's programs,
+/// so what the host would show of its toolchains means nothing there.
+const AGENT: &str = "bulkhead/agent";
+
+/// The image for `wish` at the daemon of `product`, where the caller named none: that of the project,
+/// built if nothing like it was built before, or else the agents' own.
 pub(crate) async fn first_use(
     wish: &Wish,
     product: Product,
     printer: &Printer,
 ) -> Result<Option<ProjectImage>, Failure> {
-    let Some((recipe, dir)) = wanted(wish)? else { return Ok(None) };
+    let Some((recipe, dir)) = wanted(wish)? else { return agents(wish) };
     recipe.origin.check_trust(&wish.paths, OTHERWISE)?;
     let image = match &recipe.origin {
         Origin::Image { name, .. } => {
@@ -56,6 +60,15 @@ pub(crate) async fn first_use(
         printer.detail(&format!("the workspace is at its own place, not at `{folder}`"));
     }
     Ok(Some(ProjectImage { image, env: recipe.env, start }))
+}
+
+/// The agents' image, unless another root was named.
+fn agents(wish: &Wish) -> Result<Option<ProjectImage>, Failure> {
+    if wish.spec.root != Root::Host {
+        return Ok(None);
+    }
+    let image = ImageRef { source: ImageSource::Daemon(reference(AGENT)?), pull: Pull::Never };
+    Ok(Some(ProjectImage { image, env: BTreeMap::new(), start: None }))
 }
 
 /// What a run would do first, in words.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bulkhead_backends::container::Product;
 use bulkhead_engine::rooms::{
     Admission, Client, Keeping, LaunchError, Lifetime, Quota, Record, Then, launch,
 };
@@ -11,9 +12,12 @@ mod remote;
 
 use super::{house, journal, of_client, pool};
 use crate::{
-    args::rooms::{CreateArgs, LifeArgs, OnTimeout},
+    args::{
+        rooms::{CreateArgs, LifeArgs, OnTimeout},
+        run::Ask,
+    },
     codes::Code,
-    commands::run::fresh_id,
+    commands::{image, run::fresh_id},
     config::{Choice, Config, ConfigError, Environment, ProjectFrom, Sources},
     engine,
     failure::Failure,
@@ -35,14 +39,15 @@ pub(crate) fn run(
         return remote::run(args, &remote, &environment, printer);
     }
     let journal = journal(&environment, printer)?;
-    let mut wish = Wish::of(&args.ask, Caller::default(), environment)?;
+    let runtime = engine::runtime()?;
+    let wished = wished(&args.ask, Caller::default(), environment, printer);
+    let mut wish = runtime.block_on(wished)?;
     let mut record = recorded(&wish, args.ask.name.clone(), printer)?;
     record.labels = args.life.labels.iter().cloned().collect();
     record.lifetime = lifetime(&args.life);
     if args.life.persist {
         record.keeping = Keeping::Disk;
     }
-    let runtime = engine::runtime()?;
     let named = args.ask.name.as_deref();
     let record = runtime.block_on(async {
         match pool::take(&journal, (&record, named), &args.ask).await? {
@@ -72,6 +77,25 @@ pub(crate) fn run(
     };
     printer.payload(&text)?;
     Ok(0)
+}
+
+/// What is wished for; where a daemon is named, in an image of its own.
+pub(super) async fn wished(
+    ask: &Ask,
+    caller: Caller,
+    environment: Environment,
+    printer: &Printer,
+) -> Result<Wish, Failure> {
+    let wish = Wish::of(ask, caller, environment)?;
+    let product = match wish.choice {
+        Choice::Docker => Product::Docker,
+        Choice::Podman => Product::Podman,
+        Choice::Auto | Choice::Native | Choice::None => return Ok(wish),
+    };
+    match image::first_use(&wish, product, printer).await? {
+        Some(found) => Wish::within(ask, caller, wish.environment, Some(found)),
+        None => Ok(wish),
+    }
 }
 
 /// What is written down of the room that is wished for; told is what its user should know.

@@ -7,18 +7,14 @@ use bulkhead_engine::{
 use bulkhead_spec::Exec;
 
 use super::{
-    create::{admission, make, recorded},
+    create::{admission, make, recorded, wished},
     exec::tell,
     join::join,
     journal, of_client, of_journal,
 };
 use crate::{
-    args::run::Ask,
-    config::Environment,
-    console, engine,
-    failure::Failure,
-    printer::Printer,
-    wish::{Caller, Wish},
+    args::run::Ask, config::Environment, console, engine, failure::Failure, printer::Printer,
+    wish::Caller,
 };
 
 /// How the program of a run is called in its room.
@@ -34,8 +30,8 @@ pub(crate) fn run(
 ) -> Result<u8, Failure> {
     let journal = journal(&environment, printer)?;
     let mut caller = console::look(&ask.console)?;
-    let wish = Wish::of(ask, caller, environment)?;
     let runtime = engine::runtime()?;
+    let wish = runtime.block_on(wished(ask, caller, environment, printer))?;
     let ended = runtime.block_on(async {
         let client = if let Some(client) = living(&journal, name)? {
             client

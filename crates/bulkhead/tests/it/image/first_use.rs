@@ -106,3 +106,35 @@ fn a_devcontainer_says_which_image_and_variables_and_where_to_start() {
     assert_eq!(ran.code, Some(125), "{}", ran.shown());
     assert!(ran.stderr.contains("takes all walls away"), "{}", ran.shown());
 }
+
+#[test]
+#[ignore = "starts a Docker daemon, as root; test.sh does"]
+fn without_a_recipe_a_daemon_shows_its_image_and_none_of_the_hosts_toolchains() {
+    let dockerd = Dockerd::start();
+    let host = Host::new();
+    // A toolchain as version managers install it, first on the PATH.
+    host.write("home/.nvm/versions/node/v20.0.0/bin/node", "#!/bin/sh\n");
+    let bin = host.home().join(".nvm/versions/node/v20.0.0/bin");
+    let run = |flags: &[&str]| {
+        let script = "echo $PATH; test -e $0 && echo shown || echo hidden";
+        let program = ["--", "/bin/sh", "-c", script, bin.to_str().unwrap()];
+        let args = [&["run", "--backend", "docker"], flags, &program[..]].concat();
+        let mut command = host.command(&args);
+        let path = format!("{}:/usr/bin:/bin", bin.display());
+        host.ended(command.env("DOCKER_HOST", dockerd.host()).env("PATH", path))
+    };
+    let missing = run(&[]);
+    assert_eq!(missing.code, Some(125), "{}", missing.shown());
+    assert!(missing.stderr.contains("bulkhead image bootstrap"), "{}", missing.shown());
+
+    with_tiny(&dockerd);
+    host.write("tagged/Dockerfile", "FROM tiny:1\nENV PATH=/own:/bin\n");
+    let context = host.path().join("tagged");
+    let tagged =
+        dockerd.docker(["build", "-q", "-t", "bulkhead/agent", context.to_str().unwrap()]);
+    assert_eq!(tagged.code, Some(0), "{}", tagged.shown());
+    for flags in [&[][..], &["--image", "none"], &["--image", "bulkhead/agent"]] {
+        let ran = run(flags);
+        assert_eq!(ran.stdout, "/own:/bin\nhidden\n", "{flags:?}: {}", ran.shown());
+    }
+}
