@@ -18,6 +18,8 @@ mod layer;
 mod origin;
 mod paths;
 mod project;
+#[cfg(test)]
+mod reference;
 mod schema;
 mod suggest;
 mod trust;

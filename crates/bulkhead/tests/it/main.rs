@@ -47,6 +47,7 @@ mod terminal;
 #[cfg(test)]
 mod toolchains;
 #[cfg(test)]
+mod troubleshooting;
 mod trust;
 #[cfg(test)]
 mod work;
