@@ -19,7 +19,9 @@ use crate::trouble::Trouble;
 pub(super) enum Job {
     /// `/bin/true`.
     Nothing,
-    /// A shell that counts, hashes and writes small files, all by static busybox.
+    /// A shell that counts, hashes and writes small files, all by static busybox. It is measured by
+    /// the processor time that it and its children say they used: beside other load, a cgroup gets
+    /// the share of one process however many it holds, so the clock would measure that load.
     Work,
 }
 
@@ -45,13 +47,13 @@ pub(super) const WAYS: [Way; 5] =
 
 const WORK: &str = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; \
     busybox dd if=/dev/zero bs=1M count=64 2>/dev/null | busybox sha256sum >/dev/null; \
-    i=0; while [ $i -lt 300 ]; do echo $i > f$i; i=$((i+1)); done; busybox rm -f f*";
+    i=0; while [ $i -lt 300 ]; do echo $i > f$i; i=$((i+1)); done; busybox rm -f f*; times";
 
 impl Job {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Nothing => "start",
-            Self::Work => "work",
+            Self::Work => "work, CPU",
         }
     }
 
@@ -119,7 +121,11 @@ impl Field {
             Way::Hardened => self.hardened(&["run", "--rm"]),
         };
         command.args(job.argv()).envs(self.dockerd.env()).current_dir(&self.work);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let stdout = match job {
+            Job::Nothing => Stdio::null(),
+            Job::Work => Stdio::piped(),
+        };
+        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
         command
     }
 
@@ -150,15 +156,46 @@ impl Field {
         command
     }
 
-    /// How long it takes, from its start until its end was seen.
+    /// How long it takes, from its start until its end was seen; of work, what it used.
     pub(super) fn time(&self, way: Way, job: Job) -> Result<Duration, String> {
         let started = Instant::now();
         let ended = self.command(way, job).output().map_err(|error| error.to_string())?;
         let took = started.elapsed();
         if ended.status.success() {
-            return Ok(took);
+            return match job {
+                Job::Nothing => Ok(took),
+                Job::Work => used(&String::from_utf8_lossy(&ended.stdout)),
+            };
         }
         let said = programs::last_line(&String::from_utf8_lossy(&ended.stderr));
         Err(format!("{}: {said}", ended.status))
+    }
+}
+
+/// All times of what a shell's `times` says: `0m0.140s 0m0.010s`, twice.
+fn used(said: &str) -> Result<Duration, String> {
+    let time = |word: &str| {
+        let (minutes, seconds) = word.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let times: Option<Vec<f64>> = said.split_whitespace().map(time).collect();
+    match times {
+        Some(times) if times.len() == 4 => Ok(Duration::from_secs_f64(times.iter().sum())),
+        Some(_) | None => Err(format!("no times: `{}`", said.trim())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::used;
+
+    #[test]
+    fn the_times_of_a_shell_are_added_up() {
+        let said = "0m0.140s 0m0.010s\n1m0.300s 0m0.050s\n";
+        assert_eq!(used(said), Ok(Duration::from_millis(60_500)));
+        assert!(used("0m0.140s").is_err());
+        assert!(used("nothing").is_err());
     }
 }
