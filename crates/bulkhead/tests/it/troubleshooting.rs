@@ -50,7 +50,7 @@ fn told() -> Vec<String> {
         let text = fs::read_to_string(&file).unwrap();
         for error in between(&text, "#[error(", ")]") {
             let named = ["Docker ", "Podman", "daemon", "title()"];
-            let message = between(error, "\"", "\"").first().copied().unwrap_or_default();
+            let message = error.split('"').nth(1).unwrap_or_default();
             if named.iter().any(|it| error.contains(it)) {
                 told.push(fixed(message).to_owned());
             }
