@@ -14,8 +14,7 @@ use bulkhead_backends::{Backend, Doors, Process, Sandbox};
 use bulkhead_policy::{Plan, Policy, resolve};
 use bulkhead_spec::{
     Access, Ending, EnvFiles, Exec, Guarantee, GuestPath, HostPath, Limits, Mount, Spec, Usage,
-    Walls,
-    Workspace,
+    Walls, Workspace,
 };
 use libtest_mimic::Failed;
 use tempfile::TempDir;

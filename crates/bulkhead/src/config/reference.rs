@@ -37,11 +37,14 @@ fn page() -> String {
 }
 
 /// The tables, and what is in them.
-const TABLES: [(&str, &str); 4] = [
+const TABLES: [(&str, &str); 7] = [
     ("", "What is asked for as a whole."),
     ("limits", "Limits that are insisted on: a backend that cannot hold one refuses."),
     ("ceiling", "The most that any layer or flag may ask for."),
     ("egress", "What may be reached by way of the gateway, and with what."),
+    ("rooms", "How many rooms there may be."),
+    ("reserve", "What the host keeps for itself: no room is begun that would take of it."),
+    ("pool", "Rooms that are made ahead."),
 ];
 
 /// What a value looks like.
