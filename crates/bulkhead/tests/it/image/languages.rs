@@ -79,7 +79,7 @@ fn import_bases(dockerd: &Dockerd, names: &[String]) {
     let host = Host::new();
     let script = format!(
         "mmdebstrap --quiet --variant=minbase --aptopt='Apt::Install-Recommends \"false\"' \
-         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
+         --dpkgopt=force-unsafe-io --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
          --include={PACKAGES} \"$(. /etc/os-release; echo $VERSION_CODENAME)\" {tar} \
          $(ls /etc/apt/sources.list /etc/apt/sources.list.d/*.list \
               /etc/apt/sources.list.d/*.sources 2>/dev/null)"
