@@ -236,12 +236,14 @@ impl Cgroups {
     }
 
     fn sweep_own(&self) -> Vec<String> {
-        let v1 = self.v1.iter().chain(&self.freezer).map(|it| &it.slots);
-        let slots = v1.chain(self.v2.iter().map(|it| &it.slots));
+        let v1 = self.v1.iter().chain(&self.freezer);
+        let searches: Vec<v1::Search<'_>> = v1.map(v1::Search::of).collect();
+        let slots = searches.iter().map(|it| &it.tree.slots);
+        let slots = slots.chain(self.v2.iter().map(|it| &it.slots));
         let ids: BTreeSet<String> = slots.flat_map(dir::Slots::ids).collect();
-        ids.into_iter()
-            .filter(|id| Cgroup::claim(self, id).is_some_and(|mut it| it.end() == End::Removed))
-            .collect()
+        let claim = |id: &String| Cgroup::claim(self, &searches, id);
+        let removed = |id: &String| claim(id).is_some_and(|mut it| it.end() == End::Removed);
+        ids.into_iter().filter(removed).collect()
     }
 
     /// The other scopes that were asked of systemd: each has its own sandboxes.

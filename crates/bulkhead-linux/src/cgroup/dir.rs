@@ -6,7 +6,8 @@
 //!
 //! Invariant: whoever has a [`Dir`] holds the lock of the directory that is at its path.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -229,13 +230,18 @@ pub(super) fn children(path: &Path) -> Vec<OsString> {
     entries.filter(|it| it.kind == FileType::Directory).map(|it| it.name).collect()
 }
 
-/// The first cgroup of that name below `path`.
-pub(super) fn find_below(path: &Path, name: &OsStr) -> Option<PathBuf> {
-    let all = children(path);
-    if all.iter().any(|it| it == name) {
-        return Some(path.join(name));
+/// Every cgroup below `path`, by its name; of several with one name, any.
+pub(super) fn all_below(path: &Path) -> HashMap<OsString, PathBuf> {
+    let mut found = HashMap::new();
+    let mut left = vec![path.to_owned()];
+    while let Some(dir) = left.pop() {
+        for name in children(&dir) {
+            let path = dir.join(&name);
+            left.push(path.clone());
+            found.insert(name, path);
+        }
     }
-    all.iter().find_map(|it| find_below(&path.join(it), name))
+    found
 }
 
 pub(super) fn remove_tree(path: &Path) -> Result<(), Errno> {

@@ -89,7 +89,11 @@ impl Cgroup {
 
     /// Takes over what a dead supervisor left under this id; `None` if any of it is held, or if
     /// there is nothing.
-    pub(super) fn claim(cgroups: &Cgroups, id: &str) -> Option<Cgroup> {
+    pub(super) fn claim(
+        cgroups: &Cgroups,
+        searches: &[v1::Search<'_>],
+        id: &str,
+    ) -> Option<Cgroup> {
         // First all locks, then the object: dropping that would end what somebody else holds a
         // part of.
         let v2 = match &cgroups.v2 {
@@ -97,8 +101,8 @@ impl Cgroup {
             None => None,
         };
         let mut v1 = Vec::new();
-        for tree in cgroups.v1.iter().chain(&cgroups.freezer) {
-            v1.extend(claimed(&tree.find(id)).ok()?.map(|dir| (tree, dir)));
+        for search in searches {
+            v1.extend(claimed(&search.find(id)).ok()?.map(|dir| (search.tree, dir)));
         }
         if v2.is_none() && v1.is_empty() {
             return None;

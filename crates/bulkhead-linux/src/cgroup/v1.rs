@@ -2,6 +2,9 @@
 //!
 //! Apart from the rest so that it can go when the last kernel with it has gone.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -34,16 +37,34 @@ impl Tree {
     pub(super) fn with(self, controllers: Vec<Controller>) -> Tree {
         Tree { controllers, ..self }
     }
+}
 
-    /// Where a sandbox that has ended has its directory.
+/// Looks for the directories of sandboxes that have ended, in one hierarchy.
+#[derive(Debug)]
+pub(super) struct Search<'a> {
+    pub(super) tree: &'a Tree,
+    /// Every cgroup of the hierarchy by its name. To walk through it once for each sandbox would
+    /// take a host with a thousand of them minutes.
+    all: OnceCell<HashMap<OsString, PathBuf>>,
+}
+
+impl<'a> Search<'a> {
+    pub(super) fn of(tree: &'a Tree) -> Self {
+        Self { tree, all: OnceCell::new() }
+    }
+
+    /// Where the sandbox `id` has its directory.
     ///
     /// Its supervisor may have been in another cgroup than we are, and in the same one in other
-    /// hierarchies. Then all of this one is searched, which happens after a crash only.
+    /// hierarchies. Then all of this one is searched.
     pub(super) fn find(&self, id: &str) -> PathBuf {
-        let here = self.slots.path(id);
-        let name = here.file_name().unwrap_or_default();
-        let elsewhere = || dir::find_below(&self.top, name);
-        if here.exists() { here } else { elsewhere().unwrap_or(here) }
+        let here = self.tree.slots.path(id);
+        if here.exists() {
+            return here;
+        }
+        let all = self.all.get_or_init(|| dir::all_below(&self.tree.top));
+        let elsewhere = here.file_name().and_then(|name| all.get(name));
+        elsewhere.cloned().unwrap_or(here)
     }
 }
 

@@ -91,6 +91,23 @@ fn what_died_in_another_cgroup_than_ours_is_swept() {
     });
 }
 
+/// Each hierarchy has others: whoever looks for all of them everywhere looks a million times.
+#[test]
+fn what_many_left_is_swept_without_a_search_for_each() {
+    let ground = Ground::named("crowd");
+    drop(ground.create("first"));
+    let many = 600;
+    let mut all = Vec::new();
+    for (at, tree) in ground.cgroups.v1.iter().enumerate() {
+        let ids = (0..many).map(|it| format!("{at}-{it:04}"));
+        all.extend(ids.inspect(|id| abandoned(&tree.slots.path(id))));
+    }
+    let begun = Instant::now();
+    assert_eq!(ground.cgroups.sweep(), all);
+    let took = begun.elapsed();
+    assert!(took.as_secs() < 5, "{} took {took:?}", all.len());
+}
+
 #[test]
 fn what_is_not_ours_is_not_swept() {
     let ground = Ground::named("foreign");
