@@ -373,7 +373,8 @@ fn a_client_that_vanishes_takes_its_program_with_it() {
 fn everything_that_the_description_allows_is_answered_without_a_server_error() {
     let host = Host::new();
     // No name that somebody makes up is looked for in a registry.
-    host.user("ceiling.images = [\"local\"]\n");
+    // However many rooms and copies somebody wants, the host stays usable.
+    host.user("ceiling.images = [\"local\"]\n[rooms]\nmost = 8\n");
     let server = Server::at(host);
     let path = server.create(&json!({ "name": "tried" }));
     server
