@@ -30,6 +30,9 @@ use crate::{
 /// The most connections that are kept for later.
 const KEPT: usize = 8;
 
+/// As much of a path as is written down.
+const LISTED: usize = 1024;
+
 /// How requests get to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Security {
@@ -77,7 +80,7 @@ impl Line {
         mut request: Request<Body>,
     ) -> Result<Response<Body>, Answer> {
         let method = request.method().clone();
-        let path = request.uri().path().to_owned();
+        let path: String = request.uri().path().chars().take(LISTED).collect();
         self.judge(&request)?;
         let swap = self.prepare(&mut request)?;
         let waited = timeout(self.room.timings.idle, self.pass(request)).await;
@@ -85,7 +88,7 @@ impl Line {
             Err(Answer::plain(StatusCode::GATEWAY_TIMEOUT, "the host did not answer in time"))
         })?;
         let to = self.permit.destination();
-        self.room.report.say(EgressEvent::Request {
+        self.room.report.list(EgressEvent::Request {
             host: to.host.clone(),
             port: to.port,
             method: method.to_string(),

@@ -36,7 +36,7 @@ pub(crate) async fn relay(room: &Room, permit: &Permit, inside: Wire, outside: W
         tracing::debug!(to = %permit.destination(), %error, "a connection was cut");
     }
     let to = permit.destination();
-    room.report.say(EgressEvent::Closed {
+    room.report.list(EgressEvent::Closed {
         host: to.host.clone(),
         port: to.port,
         up: moved.up.load(Relaxed),

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use bulkhead_policy::Refusal;
@@ -13,12 +16,17 @@ use crate::gate::Permit;
 /// How many different things are remembered; a program that makes up names is not worth more.
 const REMEMBERED: usize = 1024;
 
+/// How many connections and requests are listed one by one. What is written down is the host's
+/// disk, which a program could fill by them.
+const LISTED: u64 = 50_000;
+
 /// Says what happened to whoever listens, and keeps what the outcome will list.
 pub(crate) struct Report {
     sink: Box<dyn Fn(EgressEvent) + Send + Sync>,
     denied: Mutex<HashMap<(String, u16), DeniedHost>>,
     allowed: Mutex<HashSet<(Host, u16)>>,
     used: Mutex<HashSet<(String, Host)>>,
+    listed: AtomicU64,
 }
 
 impl Report {
@@ -28,12 +36,22 @@ impl Report {
             denied: Mutex::default(),
             allowed: Mutex::default(),
             used: Mutex::default(),
+            listed: AtomicU64::new(0),
         }
     }
 
     /// Says it, as often as it happens.
     pub(crate) fn say(&self, event: EgressEvent) {
         (self.sink)(event);
+    }
+
+    /// Says it unless too many of its kind were said before, which is said once.
+    pub(crate) fn list(&self, event: EgressEvent) {
+        match self.listed.fetch_add(1, Relaxed) {
+            before if before < LISTED => self.say(event),
+            LISTED => self.say(EgressEvent::Unlisted { after: LISTED }),
+            _ => {}
+        }
     }
 
     /// A host was refused; said when it is a new one.
@@ -99,5 +117,34 @@ impl Report {
             other.times.cmp(&one.times).then_with(|| one.host.cmp(&other.host))
         });
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_program_cannot_fill_the_record_with_connections() {
+        let said = Arc::new(Mutex::new((0_u64, Vec::new())));
+        let heard = Arc::clone(&said);
+        let report = Report::new(move |event| {
+            let mut said = heard.lock().unwrap();
+            said.0 += 1;
+            if matches!(event, EgressEvent::Unlisted { .. }) {
+                said.1.push(event);
+            }
+        });
+        let host: Host = "good.com".parse().unwrap();
+        for _ in 0..LISTED + 1000 {
+            report.list(EgressEvent::Closed { host: host.clone(), port: 443, up: 0, down: 0 });
+        }
+        let expected = (LISTED + 1, vec![EgressEvent::Unlisted { after: LISTED }]);
+        assert_eq!(*said.lock().unwrap(), expected);
+        // What changes the rules is said all the same.
+        report.say(EgressEvent::RulesChanged { allow: 0, deny: 0 });
+        assert_eq!(said.lock().unwrap().0, LISTED + 2);
     }
 }

@@ -119,6 +119,7 @@ impl Stage {
             | EgressEvent::SecretUsed { .. }
             | EgressEvent::BudgetLow(_)
             | EgressEvent::BudgetSpent(_)
+            | EgressEvent::Unlisted { .. }
             | EgressEvent::RulesChanged { .. } => None,
         };
         events.iter().filter_map(denied).collect()

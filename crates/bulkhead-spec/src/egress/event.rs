@@ -40,10 +40,15 @@ pub enum EgressEvent {
         port: u16,
         /// Its method.
         method: String,
-        /// Its path, without the query.
+        /// Its path, without the query; only the beginning if it is long.
         path: String,
         /// The status of the answer.
         status: u16,
+    },
+    /// So many connections and requests were listed; from here on they are only counted.
+    Unlisted {
+        /// How many.
+        after: u64,
     },
     /// A secret was put in its place, for the first time at this host.
     SecretUsed {

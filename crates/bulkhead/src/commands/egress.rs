@@ -23,6 +23,7 @@ pub(crate) fn tell(event: &EgressEvent, printer: &Printer) {
         EgressEvent::Allowed { .. }
         | EgressEvent::Closed { .. }
         | EgressEvent::Request { .. }
+        | EgressEvent::Unlisted { .. }
         | EgressEvent::SecretUsed { .. }
         | EgressEvent::RulesChanged { .. } => {}
     }
