@@ -9,7 +9,7 @@ use bulkhead_spec::fuzzing as spec;
 
 /// Everything that reads what somebody hostile may have written. Each panics if something is not as
 /// it must be.
-const TARGETS: [(&str, fn(&[u8])); 14] = [
+const TARGETS: [(&str, fn(&[u8])); 15] = [
     // The way out, from inside.
     ("host", spec::host),
     ("hello", egress::check_hello),
@@ -19,6 +19,8 @@ const TARGETS: [(&str, fn(&[u8])); 14] = [
     // The way out, from the world.
     ("answer", egress::check_answer),
     ("usage", egress::check_usage),
+    // The way to neighbours.
+    ("packet", engine::packet),
     // The guest.
     ("guest", backends::guest),
     ("tree", backends::tree),

@@ -25,7 +25,7 @@ use bulkhead_backends::guest::{Link, To};
 use bulkhead_egress::{Duplex, Neighbours, Reaching};
 use bulkhead_spec::{HostName, Label};
 
-pub(crate) use self::register::JoinFailed;
+pub(crate) use self::{packet::check as check_packet, register::JoinFailed};
 use self::{register::Seat, switch::Switch};
 
 /// A place in a private network. Dropping it leaves the network.

@@ -82,6 +82,14 @@ pub(super) fn refusal(bytes: &[u8], packet: &Packet) -> Option<Vec<u8>> {
     Some(answer)
 }
 
+/// Reads a packet for a fuzzer: who is refused is told so, and nobody else.
+pub(crate) fn check(bytes: &[u8]) {
+    let Some(packet) = read(bytes) else { return };
+    let Some(answer) = refusal(bytes, &packet) else { return };
+    let ends = read(&answer).map(|it| (it.from, it.to));
+    assert_eq!(ends, Some((packet.to, packet.from)));
+}
+
 /// The checksum of the internet: the complement of the sum of all pairs, in ones' complement.
 fn checksum(bytes: &[u8]) -> u16 {
     let pairs = bytes.chunks(2).map(|pair| {

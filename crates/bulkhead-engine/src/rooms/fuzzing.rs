@@ -25,7 +25,9 @@ mod tests {
     #[test]
     fn what_fuzzers_begin_with_is_read() {
         let seeds = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-        for (name, check) in [("opening", super::opening as fn(&[u8]))] {
+        for (name, check) in
+            [("opening", super::opening as fn(&[u8])), ("packet", crate::fuzzing::packet)]
+        {
             let mut count = 0;
             for seed in seeds.join(name).read_dir().unwrap() {
                 check(&std::fs::read(seed.unwrap().path()).unwrap());
