@@ -23,7 +23,7 @@ use bulkhead_guest::{
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 pub use bulkhead_guest::protocol::files::{
-    Change, Depth, Facts, Filed, Follow, Kind, Onto, Put, Record,
+    Change, Depth, Facts, Filed, Follow, Kind, Notes, Onto, Put, Record,
 };
 
 pub use self::{
@@ -139,15 +139,16 @@ impl Files {
         self.stream(|channel| Ask::Read { path, offset, length, channel }).await
     }
 
-    /// Writes a file. Nothing counts before [`Writing::finish`].
+    /// Writes a file, with these notes beside it. Nothing counts before [`Writing::finish`].
     pub async fn write(
         &self,
         path: &[u8],
         put: Put,
         mode: Option<u32>,
+        notes: Option<Notes>,
     ) -> Result<Writing, FileError> {
         let path = path.to_vec();
-        self.sink(|channel| Ask::Write { path, put, mode, channel }).await
+        self.sink(|channel| Ask::Write { path, put, mode, notes, channel }).await
     }
 
     /// Makes a directory, and those that it lies in.

@@ -40,7 +40,7 @@ impl Desk {
     }
 
     async fn put(&self, name: &str, text: &[u8], put: Put) -> Result<(), FileError> {
-        let mut writing = soon(self.files.write(&self.at(name), put, None)).await?;
+        let mut writing = soon(self.files.write(&self.at(name), put, None, None)).await?;
         // If it fails, the end says why.
         soon(writing.write_all(text)).await.unwrap_or_default();
         soon(writing.finish()).await
@@ -104,7 +104,8 @@ async fn files_are_written_read_and_replaced() {
 async fn a_write_that_is_given_up_changes_nothing() {
     let desk = desk(Over::Pipes);
     desk.put("file", b"old", Put::Replace).await.unwrap();
-    let mut writing = desk.files.write(&desk.at("file"), Put::Replace, None).await.unwrap();
+    let mut writing =
+        desk.files.write(&desk.at("file"), Put::Replace, None, None).await.unwrap();
     writing.write_all(b"half of the new").await.unwrap();
     drop(writing);
     // The next order but one is done after it.
@@ -122,7 +123,7 @@ async fn names_are_bytes() {
     let desk = desk(Over::Pipes);
     let odd: &[u8] = b"new\nline \xff\xfe \x1b[31m";
     let path = [&desk.at(""), odd].concat();
-    let mut writing = desk.files.write(&path, Put::New, Some(0o600)).await.unwrap();
+    let mut writing = desk.files.write(&path, Put::New, Some(0o600), None).await.unwrap();
     writing.write_all(b"odd").await.unwrap();
     soon(writing.finish()).await.unwrap();
     let listing = soon(desk.files.list(&desk.at(""), 1, 10)).await.unwrap();

@@ -9,7 +9,8 @@ use crate::house::soon;
 
 fn facts(kind: Kind) -> Facts {
     let target = (kind == Kind::Link).then(|| b"/tmp".to_vec());
-    Facts { kind, size: 0, mode: 0o6777, owner: (0, 0), modified: (0, 0), target }
+    let notes = Vec::new();
+    Facts { kind, size: 0, mode: 0o6777, owner: (0, 0), modified: (0, 0), target, notes }
 }
 
 fn entry(path: &[u8], kind: Kind) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bulkhead_backends::guest::files::{Depth, Facts, Onto, Put};
+use bulkhead_backends::guest::files::{Depth, Facts, Notes, Onto, Put};
 use bulkhead_spec::{Change, Ending, Exec, Guarantees, Terminal, Usage, Word};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,8 @@ pub(super) enum FileRequest {
         path: Word,
         put: Put,
         mode: Option<u32>,
+        #[serde(default)]
+        notes: Option<Notes>,
     },
     MakeDirs {
         path: Word,

@@ -62,6 +62,8 @@ pub enum Ask {
         put: Put,
         /// Its permissions; those of the file that is there, or 0644, if not said.
         mode: Option<u32>,
+        /// What is noted beside it; as it is there if not said.
+        notes: Option<Notes>,
         /// In which channel it comes.
         channel: u32,
     },
@@ -127,6 +129,15 @@ pub enum Ask {
         /// In which channel.
         channel: u32,
     },
+}
+
+/// What is noted beside a file: extended attributes, in place of all whose names begin alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notes {
+    /// How the names begin of those that are replaced.
+    pub prefix: Vec<u8>,
+    /// Whole names, and what they say.
+    pub all: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Whether a link is asked about, or what it leads to.
@@ -220,6 +231,8 @@ pub struct Facts {
     pub modified: (i64, u32),
     /// What it says, if it is a link.
     pub target: Option<Vec<u8>>,
+    /// What users of the sandbox noted beside it: extended attributes, if they are not too many.
+    pub notes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A frame in a channel of records.

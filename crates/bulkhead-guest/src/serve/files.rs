@@ -9,6 +9,7 @@
 mod bytes;
 mod look;
 mod names;
+mod notes;
 mod tree;
 mod watch;
 
@@ -248,7 +249,9 @@ fn perform(ask: Ask, mut task: Task) {
         Ask::Read { path, offset, length, .. } => {
             bytes::read(&path, offset, length, &task).map(|()| None)
         }
-        Ask::Write { path, put, mode, .. } => bytes::write(&path, put, mode, &task).map(done),
+        Ask::Write { path, put, mode, notes, .. } => {
+            bytes::write(&path, put, (mode, notes.as_ref()), &task).map(done)
+        }
         Ask::MakeDirs { path, mode } => names::make_dirs(&path, mode).map(done),
         Ask::Move { from, to, onto } => names::rename(&from, &to, onto).map(done),
         Ask::Remove { path, depth } => names::remove(&path, depth).map(done),

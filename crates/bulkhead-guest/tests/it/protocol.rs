@@ -9,7 +9,9 @@ use bulkhead_guest::{
     protocol::{
         Accepted, After, Counted, Datagram, Disk, Flow, Furnish, Listen, MOST_TO_GUEST,
         MOST_TO_HOST, Start, Status, Stdio, To, ToGuest, ToHost,
-        files::{Ask, Change, Depth, Facts, FileOrder, Filed, Follow, Kind, Onto, Put, Record},
+        files::{
+            Ask, Change, Depth, Facts, FileOrder, Filed, Follow, Kind, Notes, Onto, Put, Record,
+        },
     },
     wire::{Arrived, Inbox, encode, send_all},
 };
@@ -103,6 +105,10 @@ fn ask() -> impl Strategy<Value = Ask> {
             path,
             put: Put::InPlace,
             mode,
+            notes: mode.map(|it| Notes {
+                prefix: it.to_le_bytes().to_vec(),
+                all: vec![(Vec::new(), it.to_le_bytes().to_vec())],
+            }),
             channel
         }),
         (text(), any::<u32>()).prop_map(|(path, mode)| Ask::MakeDirs { path, mode }),
@@ -125,7 +131,8 @@ fn facts() -> impl Strategy<Value = Facts> {
     let numbers = any::<(u64, u32, (u32, u32), (i64, u32))>();
     (numbers, option::of(text())).prop_map(|((size, mode, owner, modified), target)| {
         let kind = if target.is_some() { Kind::Link } else { Kind::File };
-        Facts { kind, size, mode, owner, modified, target }
+        let notes = vec![(mode.to_le_bytes().to_vec(), Vec::new())];
+        Facts { kind, size, mode, owner, modified, target, notes }
     })
 }
 

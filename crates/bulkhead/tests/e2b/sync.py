@@ -80,6 +80,16 @@ room.files.remove("x")
 assert not room.files.exists("x")
 raises(FileNotFoundException, lambda: room.files.read("x"))
 raises(InvalidArgumentException, lambda: room.files.read("dir"))
+noted = room.files.write("noted", "x", metadata={"Who": "me", "two": "b c"})
+assert noted.metadata == {"who": "me", "two": "b c"}, noted
+assert room.files.get_info("noted").metadata == noted.metadata
+assert [it.metadata for it in room.files.list(".") if it.name == "noted"] == [noted.metadata]
+look = "import os; print(os.getxattr('noted', 'user.e2b.two').decode())"
+assert room.commands.run(f'python3 -c "{look}"').stdout == "b c\n"
+assert room.files.rename("noted", "again").metadata == noted.metadata
+assert room.files.write("again", "y").metadata is None
+assert room.files.get_info("again").metadata is None
+raises(InvalidArgumentException, lambda: room.files.write("noted", "x", metadata={"a": "b" * 5000}))
 watch = room.files.watch_dir("dir")
 room.files.write("dir/new", "x")
 kinds, patience = [], time.monotonic() + 10

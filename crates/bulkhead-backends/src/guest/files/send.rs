@@ -148,5 +148,6 @@ fn facts(metadata: &Metadata) -> Facts {
         owner: (0, 0),
         modified: (metadata.mtime(), u32::try_from(metadata.mtime_nsec()).unwrap_or_default()),
         target: None,
+        notes: Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use bulkhead_backends::guest::files::{Depth, Facts, Onto, Put};
+use bulkhead_backends::guest::files::{Depth, Facts, Notes, Onto, Put};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::{
@@ -84,7 +84,13 @@ impl Client {
 
     /// Writes a file.
     pub async fn write(&self, path: &[u8], put: Put, mode: Option<u32>) -> Answered<Upload> {
-        self.upload(FileRequest::Write { path: path.into(), put, mode }).await
+        self.upload(FileRequest::Write { path: path.into(), put, mode, notes: None }).await
+    }
+
+    /// Writes a file with these notes beside it, and the permissions that it had or 0644.
+    pub async fn write_noted(&self, path: &[u8], put: Put, notes: Notes) -> Answered<Upload> {
+        let (path, notes) = (path.into(), Some(notes));
+        self.upload(FileRequest::Write { path, put, mode: None, notes }).await
     }
 
     /// Makes what comes as records.

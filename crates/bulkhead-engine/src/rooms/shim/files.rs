@@ -49,9 +49,9 @@ impl Client {
                 self.answer(Answer::File { facts: reading.facts }).await?;
                 self.watched(reading.bytes).await
             }
-            FileRequest::Write { path, put, mode } => {
-                let writing = files.write(path.bytes(), put, mode).await.map_err(failed)?;
-                self.fill(writing).await
+            FileRequest::Write { path, put, mode, notes } => {
+                let writing = files.write(path.bytes(), put, mode, notes).await;
+                self.fill(writing.map_err(failed)?).await
             }
             FileRequest::Unpack { path } => {
                 let mut writing = files.unpack(path.bytes()).await.map_err(failed)?;

@@ -14,8 +14,9 @@ use super::{
     Refused, Task,
     look::{of, open_file},
     names::as_path,
+    notes::replace,
 };
-use crate::protocol::files::{Filed, Kind, Put};
+use crate::protocol::files::{Filed, Kind, Notes, Put};
 
 /// As much as is read at once.
 pub(super) const CHUNK: usize = 32 << 10;
@@ -65,17 +66,18 @@ pub(super) fn write_all(to: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes what comes into a file.
+/// Writes what comes into a file, which has this mode and these notes.
 pub(super) fn write(
     path: &[u8],
     put: Put,
-    mode: Option<u32>,
+    (mode, notes): (Option<u32>, Option<&Notes>),
     task: &Task,
 ) -> Result<(), Refused> {
     let pipe = task.pipe()?;
     match put {
         Put::Append | Put::InPlace => {
             let file = in_place(path, put, mode)?;
+            notes.map_or(Ok(()), |it| replace(&file, it))?;
             copy(pipe, &file, u64::MAX)?;
             Ok(())
         }
@@ -85,6 +87,7 @@ pub(super) fn write(
             let real = real.map(|it| it.into_os_string().into_encoded_bytes());
             let path = real.as_deref().unwrap_or(path);
             let mut beside = Beside::create(path, put)?;
+            notes.map_or(Ok(()), |it| replace(&beside.file, it))?;
             copy(pipe, &beside.file, u64::MAX)?;
             if !task.is_committed() {
                 return Err(Errno::CANCELED.into());

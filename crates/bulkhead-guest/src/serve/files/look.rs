@@ -7,7 +7,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::Refused;
+use super::{Refused, notes};
 use crate::protocol::files::{Facts, Follow, Kind};
 
 /// What the kernel knows about `path`.
@@ -17,9 +17,17 @@ pub(super) fn facts(path: &[u8], follow: Follow) -> Result<Facts, Refused> {
         Follow::Nothing => AtFlags::SYMLINK_NOFOLLOW,
     };
     let stat = statat(CWD, path, flags)?;
-    let mut facts = of(&stat);
-    if facts.kind == Kind::Link {
-        facts.target = Some(readlinkat(CWD, path, Vec::new())?.into_bytes());
+    Ok(more(path, of(&stat))?)
+}
+
+/// What the kernel knows beside `facts` about what is at `path`.
+pub(super) fn more(path: &[u8], mut facts: Facts) -> Result<Facts, Errno> {
+    match facts.kind {
+        Kind::Link => {
+            facts.target = Some(readlinkat(CWD, path, Vec::new())?.into_bytes());
+        }
+        Kind::File | Kind::Dir => facts.notes = notes::of(path),
+        Kind::Fifo | Kind::Socket | Kind::Device => {}
     }
     Ok(facts)
 }
@@ -41,6 +49,7 @@ pub(super) fn of(stat: &Stat) -> Facts {
         owner: (stat.st_uid, stat.st_gid),
         modified: (stat.st_mtime, u32::try_from(stat.st_mtime_nsec).unwrap_or_default()),
         target: None,
+        notes: Vec::new(),
     }
 }
 

@@ -5,7 +5,7 @@ mod unpack;
 use std::os::fd::OwnedFd;
 
 use rustix::{
-    fs::{AtFlags, CWD, Dir, Mode, OFlags, open, readlinkat, statat},
+    fs::{AtFlags, CWD, Dir, Mode, OFlags, open, statat},
     io::Errno,
 };
 
@@ -13,7 +13,7 @@ pub(super) use self::unpack::unpack;
 use super::{
     Refused, Task,
     bytes::{CHUNK, write_all},
-    look::{facts, of, open_file},
+    look::{facts, more, of, open_file},
 };
 use crate::{
     protocol::files::{Facts, Filed, Follow, Kind, Record},
@@ -171,13 +171,8 @@ pub(super) fn walk(
 }
 
 fn look_at(path: Vec<u8>, whole: &[u8]) -> Record {
-    let facts = statat(CWD, whole, AtFlags::SYMLINK_NOFOLLOW).and_then(|stat| {
-        let mut facts = of(&stat);
-        if facts.kind == Kind::Link {
-            facts.target = Some(readlinkat(CWD, whole, Vec::new())?.into_bytes());
-        }
-        Ok(facts)
-    });
+    let facts = statat(CWD, whole, AtFlags::SYMLINK_NOFOLLOW);
+    let facts = facts.and_then(|stat| more(whole, of(&stat)));
     match facts {
         Ok(facts) => Record::Entry { path, facts },
         Err(errno) => Record::Skipped { path, errno: errno.raw_os_error() },

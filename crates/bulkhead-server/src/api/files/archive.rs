@@ -293,6 +293,7 @@ fn unpack(
         owner: (0, 0),
         modified: (0, 0),
         target: None,
+        notes: Vec::new(),
     };
     let mut began = false;
     for entry in archive.entries()? {
@@ -368,6 +369,7 @@ fn read<R: Read>(entry: &tar::Entry<'_, R>) -> io::Result<Option<(Vec<u8>, Facts
         owner: (0, 0),
         modified: (modified, 0),
         target: target.map(std::borrow::Cow::into_owned),
+        notes: Vec::new(),
     };
     Ok(Some((path, facts)))
 }
@@ -437,6 +439,7 @@ mod tests {
             owner: (1000, 1000),
             modified: (1_700_000_000, 0),
             target: None,
+            notes: Vec::new(),
         };
         let long = "d".repeat(90) + "/" + &"f".repeat(90);
         let mut bytes = head(b"", &facts(FileKind::Dir, 0)).unwrap();

@@ -10,6 +10,19 @@ use crate::clock::rfc3339;
 /// Where relative paths begin.
 pub(super) const HOME: &str = "/home/user";
 
+/// How the names begin under which clients note something beside files.
+pub(super) const NOTED: &str = "user.e2b.";
+
+/// What clients noted beside a file, if they did.
+pub(super) fn metadata(notes: &[(Vec<u8>, Vec<u8>)]) -> Option<Value> {
+    let ours = notes.iter().filter_map(|(name, value)| {
+        let name = std::str::from_utf8(name).ok()?.strip_prefix(NOTED)?;
+        Some((name.to_owned(), Value::from(String::from_utf8_lossy(value))))
+    });
+    let ours: serde_json::Map<String, Value> = ours.collect();
+    (!ours.is_empty()).then_some(Value::Object(ours))
+}
+
 /// A path as the room sees it: from the home directory if it does not say otherwise.
 pub(crate) fn absolute(path: &str) -> String {
     let below = path.strip_prefix("~/").or((path == "~" || path.is_empty()).then_some(""));
@@ -49,6 +62,9 @@ pub(super) fn entry(path: &str, facts: &Facts, target: Option<&Facts>) -> Value 
         "group": owner(shown.owner.1),
         "modifiedTime": rfc3339(UNIX_EPOCH + since),
     });
+    if let (Some(object), Some(metadata)) = (object.as_object_mut(), metadata(&shown.notes)) {
+        object.insert("metadata".to_owned(), metadata);
+    }
     if let (Some(object), Some(target)) = (object.as_object_mut(), &facts.target) {
         let target = String::from_utf8_lossy(target);
         let target = if target.starts_with('/') {

@@ -10,7 +10,7 @@ use axum::{body::Body, extract::Request, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD_NO_PAD};
 use bulkhead_engine::rooms::{
     ClientError, Download, Links, Upload,
-    tree::{Kind, Put},
+    tree::{Kind, Notes, Put},
 };
 use flate2::write::GzDecoder;
 use futures_util::{StreamExt as _, stream};
@@ -23,7 +23,7 @@ use super::{
         error::{json_body, plain},
         filter::pairs,
     },
-    entry::absolute,
+    entry::{NOTED, absolute, metadata},
 };
 use crate::{
     house::{House, Tenant},
@@ -31,6 +31,11 @@ use crate::{
 };
 
 type Query = Vec<(String, String)>;
+
+/// The longest name of something that is noted beside a file: the kernel takes no longer ones.
+const LONGEST_KEY: usize = 246;
+/// The most that is noted beside a file, in bytes.
+const MOST_NOTED: usize = 4096;
 
 fn value<'a>(query: &'a Query, name: &str) -> Option<&'a str> {
     query.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
@@ -182,14 +187,15 @@ pub(crate) fn chunks(
 }
 
 async fn upload(tenant: &Tenant, query: &Query, request: Request) -> Response {
-    if request.headers().keys().any(|it| it.as_str().starts_with("x-metadata-")) {
-        return plain(400, "files have no metadata here");
-    }
+    let notes = match noted(request.headers()) {
+        Ok(notes) => notes,
+        Err(message) => return plain(400, &message),
+    };
     let kind = request.headers().get(header::CONTENT_TYPE);
     let kind = kind.and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned();
     let written = match multer::parse_boundary(&kind) {
-        Ok(boundary) => parts(tenant, query, boundary, request).await,
-        Err(_) => whole(tenant, query, request).await,
+        Ok(boundary) => parts((tenant, &notes), query, boundary, request).await,
+        Err(_) => whole((tenant, &notes), query, request).await,
     };
     match written {
         Ok(files) => json_body(200, &Value::Array(files)),
@@ -197,10 +203,35 @@ async fn upload(tenant: &Tenant, query: &Query, request: Request) -> Response {
     }
 }
 
+/// What a client wants to be noted beside the files of a request.
+fn noted(headers: &HeaderMap) -> Result<Notes, String> {
+    let mut all = Vec::new();
+    for (name, value) in headers {
+        let Some(key) = name.as_str().strip_prefix("x-metadata-") else { continue };
+        let printable = value.as_bytes().iter().all(|it| (0x20..=0x7e).contains(it));
+        if key.is_empty() || LONGEST_KEY < key.len() || !printable {
+            return Err(format!(
+                "metadata '{key}': a key has 1 to {LONGEST_KEY} letters, \
+                 and a value is printable ASCII"
+            ));
+        }
+        all.push((format!("{NOTED}{key}").into_bytes(), value.as_bytes().to_vec()));
+    }
+    let length = |(key, value): &(Vec<u8>, Vec<u8>)| key.len() - NOTED.len() + value.len();
+    if MOST_NOTED < all.iter().map(length).sum() {
+        return Err(format!("metadata of a file is at most {MOST_NOTED} bytes"));
+    }
+    Ok(Notes { prefix: NOTED.as_bytes().to_vec(), all })
+}
+
 type Written<T> = Result<T, Box<Response>>;
 
 /// The body is the file.
-async fn whole(tenant: &Tenant, query: &Query, request: Request) -> Written<Vec<Value>> {
+async fn whole(
+    (tenant, notes): (&Tenant, &Notes),
+    query: &Query,
+    request: Request,
+) -> Written<Vec<Value>> {
     let Some(path) = value(query, "path") else {
         return Err(Box::new(plain(400, "path is missing")));
     };
@@ -208,7 +239,7 @@ async fn whole(tenant: &Tenant, query: &Query, request: Request) -> Written<Vec<
         .headers()
         .get(header::CONTENT_ENCODING)
         .is_some_and(|it| it.as_bytes().eq_ignore_ascii_case(b"gzip"));
-    let mut file = Fresh::begin(tenant, path).await?;
+    let mut file = Fresh::begin(tenant, path, notes).await?;
     let mut body = request.into_body().into_data_stream();
     let mut unzip = zipped.then(|| GzDecoder::new(Vec::new()));
     while let Some(chunk) = body.next().await {
@@ -233,7 +264,7 @@ async fn whole(tenant: &Tenant, query: &Query, request: Request) -> Written<Vec<
 
 /// Each part is a file, named by its file name unless the address names it.
 async fn parts(
-    tenant: &Tenant,
+    (tenant, notes): (&Tenant, &Notes),
     query: &Query,
     boundary: String,
     request: Request,
@@ -250,7 +281,7 @@ async fn parts(
         let Some(path) = path else {
             return Err(Box::new(plain(400, "a part has no file name")));
         };
-        let mut file = Fresh::begin(tenant, &path).await?;
+        let mut file = Fresh::begin(tenant, &path, notes).await?;
         if files.iter().any(|it| it.get("path").and_then(Value::as_str) == Some(&file.path)) {
             let text = format!("you cannot upload multiple files to the same path '{path}'");
             return Err(Box::new(plain(400, &text)));
@@ -268,10 +299,12 @@ struct Fresh {
     path: String,
     upload: Upload,
     taken: bool,
+    /// What is noted beside it.
+    notes: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Fresh {
-    async fn begin(tenant: &Tenant, path: &str) -> Written<Self> {
+    async fn begin(tenant: &Tenant, path: &str, notes: &Notes) -> Written<Self> {
         let path = absolute(path);
         let client = &tenant.client;
         let failed = |error: ClientError| Box::new(refused(&error, &path));
@@ -281,8 +314,10 @@ impl Fresh {
         {
             client.make_dirs(dir.as_bytes(), 0o755).await.map_err(failed)?;
         }
-        let upload = client.write(path.as_bytes(), Put::InPlace, None).await.map_err(failed)?;
-        Ok(Self { path, upload, taken: true })
+        // Each upload is all that is known of a file.
+        let upload = client.write_noted(path.as_bytes(), Put::InPlace, notes.clone()).await;
+        let upload = upload.map_err(failed)?;
+        Ok(Self { path, upload, taken: true, notes: notes.all.clone() })
     }
 
     /// Bytes that are not taken are dropped; why is told at the end.
@@ -294,7 +329,12 @@ impl Fresh {
         let finished = self.upload.finish().await;
         finished.map_err(|error| Box::new(refused(&error, &self.path)))?;
         let name = self.path.rsplit('/').next().unwrap_or_default();
-        Ok(json!({ "name": name, "path": self.path, "type": "file" }))
+        let mut object = json!({ "name": name, "path": self.path, "type": "file" });
+        if let (Some(object), Some(metadata)) = (object.as_object_mut(), metadata(&self.notes))
+        {
+            object.insert("metadata".to_owned(), metadata);
+        }
+        Ok(object)
     }
 }
 
