@@ -3,6 +3,7 @@
 //! A build is a room in which the steps are done one after the other; its disk at the end is what
 //! rooms of the template begin with. The room is as walled as any other.
 
+mod cache;
 mod copy;
 
 use std::{
@@ -15,6 +16,7 @@ use bulkhead_engine::rooms::{Client, ClientError, Reply};
 use bulkhead_spec::{Ending, Exec, Span};
 use serde::Deserialize;
 
+pub(crate) use self::cache::{Cache, Done};
 use crate::{
     house::{House, Workshop},
     locked::locked,
@@ -46,6 +48,8 @@ pub(crate) struct Recipe {
     pub(crate) steps: Vec<Step>,
     pub(crate) start_cmd: Option<String>,
     pub(crate) ready_cmd: Option<String>,
+    /// Whether nothing may be taken from what was built before.
+    force: Option<bool>,
 }
 
 /// One step.
@@ -57,6 +61,8 @@ pub(crate) struct Step {
     #[serde(default)]
     args: Vec<String>,
     files_hash: Option<String>,
+    /// Whether it must be done again, though it was done before.
+    force: Option<bool>,
 }
 
 /// How far a build is.
@@ -160,6 +166,8 @@ impl Build {
 /// What a step needs to know of those before it.
 struct Site<'a> {
     build: &'a Build,
+    /// The room in which it is built.
+    id: &'a str,
     client: &'a Client,
     env: BTreeMap<String, String>,
     dir: String,
@@ -186,10 +194,14 @@ pub(crate) async fn build(house: Arc<House>, build: Arc<Build>, recipe: Recipe) 
 async fn make(house: &House, build: &Build, recipe: &Recipe) -> Result<(), Broken> {
     let base = |why: String| Broken { step: "base".to_owned(), why };
     build.say("info", "base", "making a room to build in");
-    let workshop = house.workshop(recipe).await.map_err(base)?;
-    let Workshop { id, client, env } = &workshop;
-    let mut site = Site { build, client, env: env.clone(), dir: HOME.to_owned() };
-    let done = all(house, &mut site, recipe).await;
+    let origin = house.origin_of(recipe).map_err(base)?;
+    let (keys, usable) = cache::keys_of(recipe, &origin);
+    let known = house.cache.find(keys.get(..usable).unwrap_or_default());
+    let (workshop, passed) = begin(house, recipe, known).await.map_err(base)?;
+    let Workshop { id, client, env, dir } = &workshop;
+    let dir = dir.clone().unwrap_or_else(|| HOME.to_owned());
+    let mut site = Site { build, id, client, env: env.clone(), dir };
+    let done = all(house, &mut site, recipe, (&keys, passed)).await;
     let kept = match done {
         Ok(()) => keep(house, &site, id, recipe).await,
         Err(broken) => Err(broken),
@@ -198,13 +210,41 @@ async fn make(house: &House, build: &Build, recipe: &Recipe) -> Result<(), Broke
     kept
 }
 
-async fn all(house: &House, site: &mut Site<'_>, recipe: &Recipe) -> Result<(), Broken> {
-    for (at, step) in recipe.steps.iter().enumerate() {
+/// A room to build in: where the last of the steps ended that are `known`, if they are, and how
+/// many those are.
+async fn begin(
+    house: &House,
+    recipe: &Recipe,
+    known: Option<(usize, Done)>,
+) -> Result<(Workshop, usize), String> {
+    if let Some((passed, done)) = known {
+        match house.workshop(recipe, Some(&done)).await {
+            Ok(workshop) => return Ok((workshop, passed)),
+            // Somebody removed what it begins with; it is built again.
+            Err(why) => tracing::warn!(why, "a step that was kept cannot be used"),
+        }
+        house.cache.forget(&done.checkpoint).map_err(|error| error.to_string())?;
+    }
+    Ok((house.workshop(recipe, None).await?, 0))
+}
+
+/// Does all steps but those that are `passed`, and keeps what each has come to.
+async fn all(
+    house: &House,
+    site: &mut Site<'_>,
+    recipe: &Recipe,
+    (keys, passed): (&[String], usize),
+) -> Result<(), Broken> {
+    for (at, (step, key)) in recipe.steps.iter().zip(keys).enumerate() {
         let number = (at + 1).to_string();
         let shown = step.args.iter().take(2).cloned().collect::<Vec<_>>().join(" ");
-        site.build.say("info", &number, &format!("[{}] {shown}", step.kind));
-        let done = site.take(house, &number, step).await;
-        done.map_err(|why| Broken { step: number, why })?;
+        let cached = if at < passed { "CACHED " } else { "" };
+        site.build.say("info", &number, &format!("{cached}[{}] {shown}", step.kind));
+        if passed <= at {
+            let done = site.take(house, &number, step).await;
+            done.map_err(|why| Broken { step: number, why })?;
+            site.remember(house, step, key).await;
+        }
     }
     let Some(start) = &recipe.start_cmd else { return Ok(()) };
     let finalize = |why: String| Broken { step: "finalize".to_owned(), why };
@@ -226,6 +266,29 @@ async fn keep(house: &House, site: &Site<'_>, id: &str, recipe: &Recipe) -> Resu
 }
 
 impl Site<'_> {
+    /// Keeps what a step has come to, if it has changed the disk. Without that, the next build is
+    /// slower and nothing else.
+    async fn remember(&self, house: &House, step: &Step, key: &str) {
+        if !matches!(step.kind.as_str(), "RUN" | "COPY" | "WORKDIR") {
+            return;
+        }
+        let checkpoint = match house.checkpoint(self.id).await {
+            Ok(checkpoint) => checkpoint,
+            Err(error) => {
+                tracing::warn!(%error, "what a step has come to is not kept");
+                return;
+            }
+        };
+        let after = (self.env.clone(), self.dir.clone());
+        match house.cache.put(Done::new(key.to_owned(), checkpoint.clone(), after)) {
+            Ok(stale) => house.forget_checkpoints(&stale),
+            Err(error) => {
+                tracing::warn!(%error, "what a step has come to is not kept");
+                house.forget_checkpoints(&[checkpoint]);
+            }
+        }
+    }
+
     async fn take(&mut self, house: &House, number: &str, step: &Step) -> Result<(), String> {
         let said = |at: usize| step.args.get(at).map(String::as_str).unwrap_or_default();
         match step.kind.as_str() {

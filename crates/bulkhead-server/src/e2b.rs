@@ -7,6 +7,7 @@ mod filter;
 pub(crate) mod interpreter;
 pub(crate) mod network;
 mod objects;
+mod page;
 mod secrets;
 mod snapshots;
 mod templates;

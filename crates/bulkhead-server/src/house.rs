@@ -35,7 +35,7 @@ pub(crate) use self::{
 };
 use crate::{
     api::{Api, Settings, meters::Meters},
-    builds::Builds,
+    builds::{Builds, Cache},
     e2b::{interpreter::Interpreter, transforms::Header},
     keys::Keys,
     locked::locked,
@@ -97,6 +97,8 @@ pub struct House {
     pub(crate) volumes: Volumes,
     pub(crate) templates: Templates,
     pub(crate) builds: Builds,
+    /// Steps of builds that need not be done again.
+    pub(crate) cache: Cache,
     /// Signs addresses at which files may be put, as long as the server runs.
     seal: String,
     /// The name that user ports are reached by.
@@ -140,6 +142,7 @@ impl House {
             action: "make a seal for uploads",
             source,
         })?;
+        let cache = Cache::at(&base.state.join("builds.json"));
         let api = Api::of(settings, &base.state);
         let house = Self {
             base,
@@ -149,6 +152,7 @@ impl House {
             volumes,
             templates,
             builds: Builds::default(),
+            cache,
             seal,
             domain,
             tenants: Mutex::default(),

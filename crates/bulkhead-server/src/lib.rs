@@ -14,6 +14,7 @@ mod api;
 mod builds;
 mod clock;
 mod e2b;
+mod forward;
 #[doc(hidden)]
 pub mod fuzzing;
 mod house;

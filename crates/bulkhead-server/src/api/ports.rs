@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use axum::{
     Json as Answer,
-    body::Body,
     extract::{Request, State},
     response::Response,
 };
 use bulkhead_engine::rooms::{Client, ClientError};
 use http::{
-    HeaderValue, Method, StatusCode, Uri,
+    HeaderValue, Method, Uri,
     header::{AUTHORIZATION, COOKIE, HOST},
 };
-use hyper_util::rt::TokioIo;
 
 use super::{
     ask::Path,
@@ -22,7 +20,7 @@ use super::{
     room::living,
     words::Ports,
 };
-use crate::house::House;
+use crate::{forward, house::House};
 
 /// The state of a socket that listens, as the kernel writes it.
 const LISTENS: &str = "0A";
@@ -92,30 +90,10 @@ async fn pass_on(
     let (_, client) = living(&house, &id)?;
     let request = prepared(request, port, &path)?;
     let stream = connected(&client, port).await?;
-    let shaken = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let odd = |error: hyper::Error| {
         Problem::new(Kind::PortClosed, format!("what listens there speaks no HTTP: {error}"))
     };
-    let (mut sender, connection) = shaken.map_err(odd)?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.with_upgrades().await {
-            tracing::debug!(%error, "a connection to a port inside ended early");
-        }
-    });
-    let mut request = request;
-    let ours = hyper::upgrade::on(&mut request);
-    let mut response = sender.send_request(request).await.map_err(odd)?;
-    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        let theirs = hyper::upgrade::on(&mut response);
-        tokio::spawn(async move {
-            if let (Ok(ours), Ok(theirs)) = tokio::join!(ours, theirs) {
-                let (mut ours, mut theirs) = (TokioIo::new(ours), TokioIo::new(theirs));
-                let copied = tokio::io::copy_bidirectional(&mut ours, &mut theirs).await;
-                copied.map(drop).unwrap_or_default();
-            }
-        });
-    }
-    Ok(response.map(Body::new))
+    forward::pass_on(stream, request, ()).await.map_err(odd)
 }
 
 async fn connected(client: &Client, port: u16) -> Result<tokio::io::DuplexStream, Problem> {
@@ -151,6 +129,8 @@ fn prepared(mut request: Request, port: u16, path: &str) -> Result<Request, Prob
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     #[test]

@@ -17,6 +17,7 @@ use super::{
     control::parsed,
     error::{ApiError, json_body},
     filter::pairs,
+    page::page,
 };
 use crate::{
     clock::rfc3339,
@@ -26,9 +27,6 @@ use crate::{
 
 type Answer = Result<Response, ApiError>;
 type Shared = State<Arc<House>>;
-
-/// The most on a page.
-const PAGE: usize = 100;
 
 pub(super) fn router() -> Router<Arc<House>> {
     Router::new()
@@ -79,30 +77,8 @@ async fn remove(State(house): Shared, Path(id): Path<String>) -> Answer {
 
 async fn list(State(house): Shared, RawQuery(query): RawQuery) -> Answer {
     let query = pairs(&query.unwrap_or_default());
-    let said = |name: &str| query.iter().find(|(it, _)| it == name).map(|(_, it)| it.as_str());
-    let limit = match said("limit").map(str::parse) {
-        None => PAGE,
-        Some(Ok(limit)) if (1..=PAGE).contains(&limit) => limit,
-        Some(_) => return Err(ApiError::new(400, "invalid limit")),
-    };
     let all = house.secrets.list().map_err(|it| refused(&it))?;
-    // The id after which the page begins.
-    let from = match said("nextToken") {
-        None => 0,
-        Some(token) => match all.iter().position(|it| it.id == token) {
-            Some(at) => at + 1,
-            None => return Err(ApiError::new(400, "invalid nextToken")),
-        },
-    };
-    let page: Vec<&Label> = all.iter().skip(from).take(limit).collect();
-    let more = all.len() > from + page.len();
-    let mut response = json_body(200, &page.iter().map(|it| object(it)).collect());
-    if let Some(last) = page.last().filter(|_| more)
-        && let Ok(token) = last.id.parse()
-    {
-        response.headers_mut().insert("x-next-token", token);
-    }
-    Ok(response)
+    page(&query, &all, |it| &it.id, object)
 }
 
 fn object(label: &Label) -> Value {

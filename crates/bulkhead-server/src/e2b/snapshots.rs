@@ -18,6 +18,7 @@ use super::{
     error::{ApiError, json_body},
     filter::pairs,
     objects::sandbox,
+    page::{page, said},
 };
 use crate::{
     house::{Facts, House},
@@ -30,8 +31,6 @@ type Shared = State<Arc<House>>;
 
 /// The most copies at once.
 const COPIES: u32 = 20;
-/// The most on a page.
-const PAGE: usize = 100;
 
 pub(super) fn router() -> Router<Arc<House>> {
     Router::new()
@@ -83,35 +82,15 @@ fn object(template: &Template) -> Value {
 
 async fn list(State(house): Shared, RawQuery(query): RawQuery) -> Answer {
     let query = pairs(&query.unwrap_or_default());
-    let said = |name: &str| query.iter().find(|(it, _)| it == name).map(|(_, it)| it.as_str());
-    let limit = match said("limit").map(str::parse) {
-        None => PAGE,
-        Some(Ok(limit)) if (1..=PAGE).contains(&limit) => limit,
-        Some(_) => return Err(ApiError::new(400, "invalid limit")),
-    };
     let all = house.templates.list().map_err(internal)?;
-    let of = said("sandboxID").or(said("sandbox_id"));
+    let of = said(&query, "sandboxID").or(said(&query, "sandbox_id"));
     let wanted = |it: &&Template| {
         it.snapshot_of.is_some()
             && of.is_none_or(|room| it.snapshot_of.as_deref() == Some(room))
-            && said("name").is_none_or(|name| it.name.as_deref() == Some(name))
+            && said(&query, "name").is_none_or(|name| it.name.as_deref() == Some(name))
     };
     let all: Vec<&Template> = all.iter().filter(wanted).collect();
-    let from = match said("nextToken") {
-        None => 0,
-        Some(token) => match all.iter().position(|it| it.id == token) {
-            Some(at) => at + 1,
-            None => return Err(ApiError::new(400, "invalid nextToken")),
-        },
-    };
-    let page: Vec<&Template> = all.iter().skip(from).take(limit).copied().collect();
-    let mut response = json_body(200, &page.iter().map(|it| object(it)).collect());
-    if let Some(last) = page.last().filter(|_| all.len() > from + page.len())
-        && let Ok(token) = last.id.parse()
-    {
-        response.headers_mut().insert("x-next-token", token);
-    }
-    Ok(response)
+    page(&query, &all, |it| &it.id, |it| object(it))
 }
 
 #[derive(Deserialize)]

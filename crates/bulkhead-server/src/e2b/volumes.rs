@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Router,
     body::{Body, Bytes},
-    extract::{Path, RawQuery, Request, State},
+    extract::{FromRequestParts, Path, Request, State},
     response::{IntoResponse as _, Response},
     routing::get,
 };
@@ -14,7 +14,7 @@ use bulkhead_engine::rooms::{
     tree::{Depth, Facts, Kind, Put},
 };
 use futures_util::StreamExt as _;
-use http::{HeaderMap, StatusCode};
+use http::{StatusCode, request::Parts};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -104,24 +104,29 @@ struct Call {
     query: Vec<(String, String)>,
 }
 
-impl Call {
+impl FromRequestParts<Arc<House>> for Call {
+    type Rejection = ApiError;
+
     /// Lets in whoever has the token.
-    async fn begin(
-        house: &House,
-        id: &str,
-        headers: &HeaderMap,
-        query: Option<String>,
+    async fn from_request_parts(
+        parts: &mut Parts,
+        house: &Arc<House>,
     ) -> Result<Self, ApiError> {
-        let given = headers.get("authorization").and_then(|it| it.to_str().ok());
+        let Path(id) = Path::<String>::from_request_parts(parts, house)
+            .await
+            .map_err(|error| ApiError::new(400, error.body_text()))?;
+        let given = parts.headers.get("authorization").and_then(|it| it.to_str().ok());
         let given = given.and_then(|it| it.strip_prefix("Bearer ")).unwrap_or_default();
-        let found = house.volumes.find(id).map_err(|error| internal(&error))?;
+        let found = house.volumes.find(&id).map_err(|error| internal(&error))?;
         // One that is not there is told apart from a wrong token only to those who have a key.
         let volume = found.filter(|it| same(given, &it.token));
         let volume = volume.ok_or_else(|| ApiError::new(401, "invalid volume token"))?;
         let keeper = house.keeper(&volume).await.map_err(|error| internal(&error))?;
-        Ok(Self { keeper, query: pairs(&query.unwrap_or_default()) })
+        Ok(Self { keeper, query: pairs(parts.uri.query().unwrap_or_default()) })
     }
+}
 
+impl Call {
     fn said(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
@@ -163,13 +168,7 @@ fn place(path: &str) -> String {
     format!("{PLACE}{path}")
 }
 
-async fn entries(
-    State(house): Shared,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let call = Call::begin(&house, &id, &headers, query).await?;
+async fn entries(call: Call) -> Answer {
     let (path, depth) = (call.path()?, call.number("depth")?.unwrap_or(1));
     if call.facts(&path).await?.kind != Kind::Dir {
         return Err(ApiError::new(400, format!("path '{path}' is not a directory")));
@@ -184,13 +183,7 @@ async fn entries(
     Ok(json_body(200, &Value::Array(entries.collect())))
 }
 
-async fn make_dir(
-    State(house): Shared,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let call = Call::begin(&house, &id, &headers, query).await?;
+async fn make_dir(call: Call) -> Answer {
     let (path, mode) = (call.path()?, call.mode()?);
     let force = call.said("force") == Some("true");
     if !force {
@@ -206,13 +199,7 @@ async fn make_dir(
     Ok(json_body(201, &entry(&path, &call.facts(&path).await?)))
 }
 
-async fn stat(
-    State(house): Shared,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let call = Call::begin(&house, &id, &headers, query).await?;
+async fn stat(call: Call) -> Answer {
     let path = call.path()?;
     Ok(json_body(200, &entry(&path, &call.facts(&path).await?)))
 }
@@ -224,14 +211,7 @@ struct Change {
     mode: Option<u32>,
 }
 
-async fn change(
-    State(house): Shared,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Answer {
-    let call = Call::begin(&house, &id, &headers, query).await?;
+async fn change(call: Call, body: Bytes) -> Answer {
     let Change { uid, gid, mode } = parsed(&body)?;
     if uid.is_some() || gid.is_some() {
         return Err(ApiError::new(400, "files of a volume have one owner here"));
@@ -244,13 +224,7 @@ async fn change(
     Ok(json_body(200, &entry(&path, &call.facts(&path).await?)))
 }
 
-async fn unlink(
-    State(house): Shared,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let call = Call::begin(&house, &id, &headers, query).await?;
+async fn unlink(call: Call) -> Answer {
     let path = call.path()?;
     call.facts(&path).await?;
     if path == "/" {
@@ -261,13 +235,7 @@ async fn unlink(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn read(
-    State(house): Shared,
-    Path(id): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let call = Call::begin(&house, &id, &headers, query).await?;
+async fn read(call: Call) -> Answer {
     let path = call.path()?;
     if call.facts(&path).await?.kind == Kind::Dir {
         return Err(ApiError::new(400, format!("path '{path}' is a directory")));
@@ -277,9 +245,7 @@ async fn read(
     Ok(Response::new(Body::from_stream(chunks(reading))))
 }
 
-async fn write(State(house): Shared, Path(id): Path<String>, request: Request) -> Answer {
-    let query = request.uri().query().map(str::to_owned);
-    let call = Call::begin(&house, &id, request.headers(), query).await?;
+async fn write(call: Call, request: Request) -> Answer {
     let (path, mode) = (call.path()?, call.mode()?);
     let force = call.said("force") == Some("true");
     let put = if force { Put::Replace } else { Put::New };

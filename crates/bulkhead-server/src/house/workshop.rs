@@ -6,7 +6,12 @@ use bulkhead_engine::rooms::{Client, Record};
 use bulkhead_spec::{ImageRef, ImageSource, Pull, Root};
 
 use super::House;
-use crate::{builds::Recipe, e2b::OWN, random};
+use crate::{
+    builds::{Done, Recipe},
+    e2b::OWN,
+    random,
+    templates::Version,
+};
 
 /// The label of a room in which a template is built.
 const BUILD: &str = "bulkhead.build";
@@ -17,6 +22,14 @@ pub(crate) struct Workshop {
     pub(crate) client: Client,
     /// Variables of what it begins with.
     pub(crate) env: BTreeMap<String, String>,
+    /// Where its first step begins, if that was said by one before.
+    pub(crate) dir: Option<String>,
+}
+
+/// The template that a build begins with, if it is one that somebody made.
+fn named(recipe: &Recipe) -> Option<&str> {
+    let template = recipe.from_template.as_deref().filter(|it| !OWN.contains(it));
+    template.filter(|_| recipe.from_image.is_none())
 }
 
 /// Whether the room of `record` is one in which a template is built.
@@ -25,13 +38,29 @@ pub(super) fn is_workshop(record: &Record) -> bool {
 }
 
 impl House {
-    /// A room in which `recipe` is built.
-    pub(crate) async fn workshop(&self, recipe: &Recipe) -> Result<Workshop, String> {
+    /// What a build of `recipe` begins with, so that two that begin alike say the same.
+    pub(crate) fn origin_of(&self, recipe: &Recipe) -> Result<String, String> {
+        let own = serde_json::to_string(&self.base.spec).map_err(|error| error.to_string())?;
+        let Some(template) = named(recipe) else { return Ok(own) };
+        let found = self.templates.version(template).map_err(|error| error.to_string())?;
+        Ok(found.map_or(own, |it| it.checkpoint))
+    }
+
+    /// A room in which `recipe` is built, which begins where a step ended if one is `done`.
+    pub(crate) async fn workshop(
+        &self,
+        recipe: &Recipe,
+        done: Option<&Done>,
+    ) -> Result<Workshop, String> {
         let id = format!("b{}", random::word(20).map_err(|error| error.to_string())?);
         let mut record = self.base.record(&id, self.base.spec.clone());
         record.labels.insert(BUILD.to_owned(), String::new());
-        let mut env = BTreeMap::new();
-        if let Some(image) = &recipe.from_image {
+        let (mut env, mut dir) = (BTreeMap::new(), None);
+        if let Some(done) = done {
+            let version = Version::new(String::new(), done.checkpoint.clone());
+            self.begin_with(&version, &mut record).map_err(|error| error.to_string())?;
+            (env, dir) = (done.env.clone(), Some(done.dir.clone()));
+        } else if let Some(image) = &recipe.from_image {
             // The names by which clients mean what every server has.
             if !matches!(image.as_str(), "e2bdev/base" | "e2bdev/base:latest" | "base") {
                 // A client names no file of this host.
@@ -39,16 +68,14 @@ impl House {
                 let source = ImageSource::Registry(reference);
                 record.spec.root = Root::Image(ImageRef { source, pull: Pull::default() });
             }
-        } else if let Some(template) = &recipe.from_template
-            && !OWN.contains(&template.as_str())
-        {
+        } else if let Some(template) = named(recipe) {
             let found = self.templates.version(template).map_err(|error| error.to_string())?;
             let found = found.ok_or_else(|| format!("template '{template}' not found"))?;
             self.begin_with(&found, &mut record).map_err(|error| error.to_string())?;
             env = found.env;
         }
         self.launch(&record).await.map_err(|error| error.to_string())?;
-        Ok(Workshop { client: Client::new(self.journal.socket(&id)), id, env })
+        Ok(Workshop { client: Client::new(self.journal.socket(&id)), id, env, dir })
     }
 
     /// Ends a room in which something was built.

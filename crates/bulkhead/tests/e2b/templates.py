@@ -73,6 +73,26 @@ assert room.commands.run(line).stdout == "served"
 assert room.commands.run("echo $GREETING; cat /home/user/site/greeting").stdout == "hello\nhello\n"
 room.kill()
 
+# What was built before is not built again, unless that is wanted.
+def identity(second, **options):
+    first = Template().from_template("base").set_envs({"A": "b"}).set_workdir("/home/user/w")
+    template = first.run_cmd("cat /proc/sys/kernel/random/uuid > id").run_cmd(second)
+    lines = []
+    Template.build(template, "kept", on_build_logs=lambda it: lines.append(it.message), **options)
+    room = Sandbox.create("kept", timeout=60)
+    said = room.commands.run("cat w/id; cat w/second; echo $A").stdout.split()
+    room.kill()
+    return said, [it for it in lines if it.startswith("CACHED")]
+
+
+one, cached = identity("echo one > second")
+assert one[1:] == ["one", "b"] and not cached, (one, cached)
+other, cached = identity("echo other > second")
+assert other == [one[0], "other", "b"] and len(cached) == 3, (other, cached)
+again, cached = identity("echo other > second", skip_cache=True)
+assert again[0] != one[0] and not cached, (again, cached)
+assert Template.exists("kept") and Sandbox.delete_snapshot("kept")
+
 # Tags name versions.
 Template.assign_tags("my-site", ["stable"])
 assert {it.tag for it in Template.get_tags("my-site")} == {"default", "stable"}
