@@ -353,10 +353,10 @@ fn a_client_that_vanishes_leaves_its_program_and_nothing_else() {
          Content-Length: 9999999\r\n\r\n"
     );
     std::io::Write::write_all(&mut stream, head.as_bytes()).unwrap();
-    std::io::Write::write_all(&mut stream, &[7; 100_000]).unwrap();
+    std::io::Write::write_all(&mut stream, &vec![7; 100_000]).unwrap();
     drop(stream);
-    let patience = std::time::Duration::from_secs(30);
-    crate::host::within(patience, || server.descriptors() <= before + 2);
+    let patience = Duration::from_secs(30);
+    within(patience, || server.descriptors() <= before + 2);
     assert_eq!(server.goes_on(&room, &program), "tick True\n");
     assert_eq!(server.rooms(), "");
 }
