@@ -32,11 +32,12 @@ fn disk(site: &Site) -> Result<Seen, Trouble> {
     if !rustix::process::geteuid().is_root() {
         return Ok(Seen::Untried("mounting takes root".to_owned()));
     }
-    let small = Small::mount(site.dir("small")?, "size=512k")?;
+    // Twice of what is kept in reserve.
+    let small = Small::mount(site.dir("small")?, "size=128m")?;
     let filler = small.path.join("filler");
-    fs::write(&filler, vec![b'x'; 1 << 20])
+    fs::write(&filler, vec![b'x'; 129 << 20])
         .err()
-        .ok_or_else(|| Trouble::new("a file of 1 MiB fits into 512 KiB"))?;
+        .ok_or_else(|| Trouble::new("a file of 129 MiB fits into 128 MiB"))?;
     let mut create = site.command(&["create", "--name", "full"]);
     create.env("BULKHEAD_HOME", &small.path);
     let refusal = programs::last_line(&refused(&mut create)?);

@@ -67,28 +67,34 @@ impl Maker {
     }
 }
 
-/// The daemons that are tried here, by the names of their backends.
-static DAEMONS: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
+/// The daemons that are tried here, by the names of their backends and by what they start
+/// sandboxes with: Podman has a service of its own for each.
+static DAEMONS: Mutex<BTreeMap<(&'static str, &'static str), String>> =
+    Mutex::new(BTreeMap::new());
 
 /// Notes how `backend` was made, if a daemon builds for it.
 pub(crate) fn note(backend: &dyn Backend, maker: &Maker) {
     let Maker::Daemon { address, runtime: _ } = maker else { return };
     let mut daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
-    daemons.insert(backend.name(), address.to_owned());
+    daemons.insert((backend.name(), runtime_of(backend)), address.to_owned());
 }
 
 /// How `backend` can be made again.
 pub(crate) fn maker_of(backend: &dyn Backend) -> Maker {
     let daemons = DAEMONS.lock().unwrap_or_else(PoisonError::into_inner);
-    match (backend.name(), daemons.get(backend.name())) {
+    let runtime = runtime_of(backend);
+    match (backend.name(), daemons.get(&(backend.name(), runtime))) {
         ("none", _) => Maker::None,
         (_, None) => Maker::Native,
         (_, Some(address)) => {
-            let gvisor = backend.upholds().contains(Guarantee::HostKernelShielded);
-            let runtime = if gvisor { "runsc" } else { "runc" };
             Maker::Daemon { address: address.clone(), runtime: runtime.to_owned() }
         }
     }
+}
+
+fn runtime_of(backend: &dyn Backend) -> &'static str {
+    let gvisor = backend.upholds().contains(Guarantee::HostKernelShielded);
+    if gvisor { "runsc" } else { "runc" }
 }
 
 /// What the daemon at `address` says about itself.
