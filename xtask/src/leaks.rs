@@ -90,7 +90,8 @@ impl Watch {
             .filter(|process| {
                 let line = after.ancestors(process);
                 if line.iter().any(|it| it.identity.pid == own) {
-                    return true;
+                    // One that has ended waits for us alone.
+                    return !process.ended;
                 }
                 let orphan =
                     line.iter().all(|it| it.identity.pid == 1 || !known.contains(&it.identity));
