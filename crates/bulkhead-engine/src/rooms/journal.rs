@@ -3,37 +3,38 @@
 //! Invariant: a record is on the disk before anything of its room is made. A lock that is free
 //! says that its shim is dead, whatever the record says.
 
+mod error;
+mod files;
 mod names;
 mod parked;
 mod quota;
+mod record;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    collections::BTreeSet,
+    fs::{self, DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
 };
 
 use bulkhead_backends::crash;
-use bulkhead_policy::Policy;
-use bulkhead_spec::{Span, Spec, escape};
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
 
-pub use self::{parked::Pooled, quota::Quota};
-use super::{
-    admission::Busy,
-    layers::{self, Layers},
+pub(super) use self::files::{now, private_dir, remove_if_there, write_whole};
+pub use self::{
+    error::JournalError,
+    parked::Pooled,
+    quota::Quota,
+    record::{End, Keeping, Life, Lifetime, Listed, Record, Then, Why},
 };
+use self::{
+    files::{Sync, erase, lock_file, write},
+    record::{END, RECORD, look},
+};
+use super::layers::{self, Layers};
 
-/// The form of records that this program writes and reads.
-const VERSION: u32 = 1;
-const RECORD: &str = "room.json";
-const END: &str = "end.json";
-const LOCK: &str = "lock";
 /// Where records go that this program cannot read.
 const UNREADABLE: &str = "unreadable";
 
@@ -50,118 +51,6 @@ pub struct Journal {
     pub(super) layers: Layers,
 }
 
-/// A room as it was asked for.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Record {
-    /// The form of this record.
-    pub version: u32,
-    /// Unique on this host, for ever.
-    pub id: String,
-    /// What its user calls it; unique among living rooms.
-    pub name: String,
-    /// What its user says about it.
-    pub labels: BTreeMap<String, String>,
-    /// Seconds since 1970, for display.
-    pub made: u64,
-    /// How long it lives.
-    pub lifetime: Lifetime,
-    /// The backend that was asked for.
-    pub backend: String,
-    /// What a container daemon is to start it with, if that was said.
-    #[serde(default)]
-    pub runtime: Option<String>,
-    /// What was asked for.
-    pub spec: Spec,
-    /// The rules that it is judged by.
-    pub policy: Policy,
-    /// What its disk begins with, the topmost first.
-    #[serde(default)]
-    pub layers: Vec<String>,
-    /// What becomes of its disk.
-    #[serde(default)]
-    pub keeping: Keeping,
-    /// How many rooms there may be with it.
-    #[serde(default)]
-    pub quota: Quota,
-    /// Whether it was made ahead.
-    #[serde(default)]
-    pub pool: Pooled,
-}
-
-/// What becomes of a room's disk when the room ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Keeping {
-    /// It is in memory, and ends with the room.
-    #[default]
-    Memory,
-    /// It is on a disk of the host, and the room can be started again.
-    Disk,
-}
-
-/// How long a room lives, and what happens then.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lifetime {
-    /// How long at most.
-    pub ttl: Option<Span>,
-    /// How long with no program running and nobody connected.
-    pub idle: Option<Span>,
-    /// What happens then.
-    pub then: Then,
-}
-
-/// What happens to a room whose time is over.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Then {
-    /// It ends.
-    #[default]
-    Kill,
-    /// It is frozen until somebody wants it again.
-    Pause,
-}
-
-/// The tombstone of a room.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct End {
-    /// Seconds since 1970, for display.
-    pub at: u64,
-    /// What ended it.
-    pub why: Why,
-}
-
-/// What ended a room.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Why {
-    /// Somebody stopped it.
-    Stopped,
-    /// Its time to live was over.
-    Expired,
-    /// Nobody had used it for as long as it was told to wait.
-    Idle,
-    /// Its shim, or its first process, went away without a word.
-    Lost,
-}
-
-/// Whether a room can be talked to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Life {
-    /// Its shim holds the lock.
-    Alive,
-    /// It ended, and this is how.
-    Ended(End),
-}
-
-/// A room in the journal.
-#[derive(Clone, Debug)]
-pub struct Listed {
-    /// What was asked for.
-    pub record: Record,
-    /// Whether it lives.
-    pub life: Life,
-}
-
 /// The right to be the shim of a room: the lock is held as long as this lives.
 #[derive(Debug)]
 pub struct Claim {
@@ -171,54 +60,6 @@ pub struct Claim {
     /// Whether there was a room before, whose disk is there.
     again: bool,
     _lock: File,
-}
-
-/// The journal cannot be used as it is, or does not know the room.
-#[derive(Debug, thiserror::Error)]
-pub enum JournalError {
-    /// No room has this name.
-    #[error("there is no room `{}`", escape(.0))]
-    Unknown(String),
-    /// Several rooms could be meant.
-    #[error("`{}` could be {}", escape(.text), .candidates.join(", "))]
-    Ambiguous {
-        /// What was said.
-        text: String,
-        /// The names of all that match.
-        candidates: Vec<String>,
-    },
-    /// A living room has this name already.
-    #[error("a room called `{}` exists already", escape(.0))]
-    Taken(String),
-    /// There are as many rooms as there may be.
-    #[error(transparent)]
-    Busy(#[from] Busy),
-    /// A name that rooms cannot have.
-    #[error(
-        "`{}` cannot be the name of a room: letters, digits, `-`, `_` and `.`, at most 64",
-        escape(.0)
-    )]
-    Name(String),
-    /// What the room's disk is to begin with was removed.
-    #[error("a layer that the room begins with is not there any more")]
-    NoLayer,
-    /// A record that this program cannot read. It was moved aside, and nothing was deleted.
-    #[error("the record of a room could not be read and was moved to `{}`: {why}", .moved.display())]
-    Unreadable {
-        /// Where it is now.
-        moved: PathBuf,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// The system refused something.
-    #[error("could not {action} in the journal of rooms")]
-    System {
-        /// What was to be done.
-        action: &'static str,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
 }
 
 impl Journal {
@@ -262,23 +103,30 @@ impl Journal {
         // A hundred files are on the disk sooner if they go there together.
         let sync = if records.len() == 1 { Sync::Each } else { Sync::Together };
         let mut claims = Vec::new();
-        for record in records {
-            match self.claim(&self.state, record, sync) {
-                Ok(claim) => claims.push(claim),
-                Err(error) => {
-                    claims.iter().try_for_each(Claim::erase).map_err(failed)?;
-                    return Err(failed(error));
-                }
-            }
+        if let Err(error) = self.write_down(records, sync, &mut claims) {
+            claims.iter().try_for_each(Claim::erase).map_err(failed)?;
+            return Err(failed(error));
         }
-        let state = File::open(&self.state).map_err(failed)?;
-        match sync {
-            Sync::Each => state.sync_all().map_err(failed)?,
-            Sync::Together => rustix::fs::syncfs(&state).map_err(|it| failed(it.into()))?,
-        }
-        records.iter().try_for_each(|it| self.give_name(it)).map_err(failed)?;
         drop(turn);
         Ok(claims)
+    }
+
+    /// Writes `records` down, on the disk and under their names. What was begun is in `claims`.
+    fn write_down(
+        &self,
+        records: &[Record],
+        sync: Sync,
+        claims: &mut Vec<Claim>,
+    ) -> io::Result<()> {
+        for record in records {
+            claims.push(self.claim(&self.state, record, sync)?);
+        }
+        let state = File::open(&self.state)?;
+        match sync {
+            Sync::Each => state.sync_all()?,
+            Sync::Together => rustix::fs::syncfs(&state)?,
+        }
+        records.iter().try_for_each(|it| self.give_name(it))
     }
 
     /// Whether there may be rooms like these beside those that there are.
@@ -451,7 +299,11 @@ impl Journal {
             let aside = self.state.join(UNREADABLE);
             private_dir(&aside).map_err(failed)?;
             let to = aside.join(format!("{}-{}", now(), name.display()));
-            fs::rename(&path, &to).map_err(failed)?;
+            match fs::rename(&path, &to) {
+                // Somebody else did.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                renamed => renamed.map_err(failed)?,
+            }
             moved.push(JournalError::Unreadable { moved: to, why });
         }
         Ok(moved)
@@ -477,7 +329,7 @@ impl Journal {
         }
         // Some may have got their record since.
         for dir in unborn.into_iter().filter(|it| !it.join(RECORD).exists()) {
-            remove_tree_if_there(&dir)?;
+            layers::remove_tree(&dir)?;
         }
         Ok(())
     }
@@ -533,62 +385,6 @@ impl Claim {
     }
 }
 
-/// What every record has, whatever its form.
-#[derive(Deserialize)]
-struct Versioned {
-    version: u32,
-}
-
-/// A room at `dir`; nothing where none has got as far as a record; else what is wrong with it.
-fn look(dir: &Path) -> Result<Option<Listed>, String> {
-    let text = match fs::read(dir.join(RECORD)) {
-        Ok(text) => text,
-        // Being born, or `unreadable` itself.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error.to_string()),
-    };
-    let versioned: Versioned =
-        serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    if versioned.version != VERSION {
-        let version = versioned.version;
-        return Err(format!("it has the form {version}, and this program knows {VERSION}"));
-    }
-    let record: Record = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    let free = lock_file(dir)
-        .and_then(|lock| Ok(flock(&lock, FlockOperation::NonBlockingLockShared)?))
-        .is_ok();
-    let life = if free {
-        let end = fs::read(dir.join(END)).ok();
-        let end = end.and_then(|text| serde_json::from_slice(&text).ok());
-        Life::Ended(end.unwrap_or(End { at: record.made, why: Why::Lost }))
-    } else {
-        Life::Alive
-    };
-    Ok(Some(Listed { record, life }))
-}
-
-impl Record {
-    /// A record of the form that this program writes, made now.
-    pub fn new(id: String, name: String, spec: Spec, policy: Policy) -> Self {
-        Self {
-            version: VERSION,
-            id,
-            name,
-            labels: BTreeMap::new(),
-            made: now(),
-            lifetime: Lifetime::default(),
-            backend: String::new(),
-            runtime: None,
-            spec,
-            policy,
-            layers: Vec::new(),
-            keeping: Keeping::default(),
-            quota: Quota::default(),
-            pool: Pooled::No,
-        }
-    }
-}
-
 pub(super) fn check_name(name: &str) -> Result<(), JournalError> {
     let allowed = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '_' | '.');
     let first = name.chars().next().is_some_and(|it| it.is_ascii_alphanumeric());
@@ -596,75 +392,4 @@ pub(super) fn check_name(name: &str) -> Result<(), JournalError> {
         return Ok(());
     }
     Err(JournalError::Name(name.to_owned()))
-}
-
-pub(super) fn private_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
-
-fn lock_file(dir: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join(LOCK))
-}
-
-/// When what is written must be on the disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sync {
-    /// At once.
-    Each,
-    /// When all of it is written; somebody else sees to it.
-    Together,
-}
-
-/// Either the whole file is there afterwards, or what was there before.
-pub(super) fn write_whole<T: Serialize>(dir: &Path, name: &str, what: &T) -> io::Result<()> {
-    write(dir, name, what, Sync::Each)?;
-    File::open(dir)?.sync_all()
-}
-
-fn write<T: Serialize>(dir: &Path, name: &str, what: &T, sync: Sync) -> io::Result<()> {
-    let fresh = dir.join(format!("{name}.new"));
-    let mut file =
-        OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
-    file.write_all(&serde_json::to_vec(what)?)?;
-    if sync == Sync::Each {
-        file.sync_all()?;
-    }
-    crash::point();
-    fs::rename(&fresh, dir.join(name))
-}
-
-pub(super) fn remove_if_there(path: &Path) -> io::Result<()> {
-    unless_absent(fs::remove_file(path))
-}
-
-/// Removes the directory of a room: its record first, so that nobody finds half of it.
-fn erase(dir: &Path) -> io::Result<()> {
-    remove_if_there(&dir.join(RECORD))?;
-    crash::point();
-    remove_tree_if_there(dir)
-}
-
-fn remove_tree_if_there(path: &Path) -> io::Result<()> {
-    // Whoever lists rooms opens locks, and may make one again while its directory goes.
-    for _ in 0..100 {
-        // What rooms keep may have permissions that forbid to look.
-        match layers::remove_tree(path) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
-            removed => return removed,
-        }
-    }
-    layers::remove_tree(path)
-}
-
-fn unless_absent(removed: io::Result<()>) -> io::Result<()> {
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(()) | Err(_) => Ok(()),
-    }
-}
-
-pub(super) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs())
 }

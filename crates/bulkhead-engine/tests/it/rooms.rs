@@ -1,6 +1,6 @@
 //! Rooms that a shim holds, and what their clients see.
 
-use std::{sync::Arc, time::Duration};
+use std::{fs, sync::Arc, time::Duration};
 
 use bulkhead_engine::{
     Engine,
@@ -186,15 +186,15 @@ fn a_room_that_died_before_it_had_a_record_leaves_nothing() {
     for (room, file) in
         [("bare", None), ("locked", Some("lock")), ("cut", Some("room.json.new"))]
     {
-        std::fs::create_dir_all(rooms.join(room)).unwrap();
+        fs::create_dir_all(rooms.join(room)).unwrap();
         if let Some(file) = file {
-            std::fs::write(rooms.join(room).join(file), "").unwrap();
+            fs::write(rooms.join(room).join(file), "").unwrap();
         }
     }
-    std::fs::create_dir_all(rooms.join("unreadable/1-kept")).unwrap();
+    fs::create_dir_all(rooms.join("unreadable/1-kept")).unwrap();
     assert!(journal.bury().unwrap().is_empty());
     let mut left: Vec<_> =
-        std::fs::read_dir(&rooms).unwrap().map(|it| it.unwrap().file_name()).collect();
+        fs::read_dir(&rooms).unwrap().map(|it| it.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["lock", "unreadable"]);
     assert!(rooms.join("unreadable/1-kept").exists());
@@ -206,14 +206,49 @@ fn a_record_that_cannot_be_read_is_moved_aside_and_never_deleted() {
     let journal = journal(&house);
     let rooms = house.path().join("state/rooms");
     for (name, text) in [("future", r#"{"version":99}"#), ("garbage", "\0\0"), ("cut", "{")] {
-        std::fs::create_dir_all(rooms.join(name)).unwrap();
-        std::fs::write(rooms.join(name).join("room.json"), text).unwrap();
+        fs::create_dir_all(rooms.join(name)).unwrap();
+        fs::write(rooms.join(name).join("room.json"), text).unwrap();
     }
     assert!(journal.list().unwrap().is_empty());
     let moved = journal.quarantine().unwrap();
     assert_eq!(moved.len(), 3);
     let text = moved.iter().map(ToString::to_string).collect::<String>();
     assert!(text.contains("it has the form 99, and this program knows 1"), "{text}");
-    assert_eq!(std::fs::read_dir(rooms.join("unreadable")).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(rooms.join("unreadable")).unwrap().count(), 3);
     assert!(journal.quarantine().unwrap().is_empty());
+}
+
+/// Its directory may be on its way out, and must not get a file again.
+#[test]
+fn a_look_at_rooms_makes_no_lock() {
+    let house = House::new();
+    let journal = journal(&house);
+    let record = record(&house, "shop");
+    let claim = journal.begin(&record).unwrap();
+    let lock = claim.dir().join("lock");
+    assert_eq!(journal.list().unwrap()[0].life, Life::Alive);
+    drop(claim);
+    fs::remove_file(&lock).unwrap();
+    let listed = journal.list().unwrap();
+    assert!(matches!(listed[0].life, Life::Ended(_)), "{listed:?}");
+    assert!(!lock.exists());
+    journal.forget(&record.id).unwrap();
+    assert!(journal.list().unwrap().is_empty());
+}
+
+/// Nothing is left of a room that could not get its name.
+#[test]
+fn rooms_are_begun_all_or_none() {
+    let house = House::new();
+    let journal = journal(&house);
+    let first = record(&house, "first");
+    drop(journal.begin(&first).unwrap());
+    journal.forget(&first.id).unwrap();
+    // Where names are, there is a file.
+    let names = house.path().join("state/names");
+    fs::remove_dir_all(&names).unwrap();
+    fs::write(&names, "").unwrap();
+    let records = ["second", "third"].map(|name| record(&house, name));
+    journal.begin_all(&records).unwrap_err();
+    assert!(journal.list().unwrap().is_empty());
 }

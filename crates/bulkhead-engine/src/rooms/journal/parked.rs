@@ -16,8 +16,8 @@ use bulkhead_backends::crash;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Claim, Journal, JournalError, Life, Listed, RECORD, Record, Sync, check_name, look,
-    private_dir, remove_tree_if_there,
+    Claim, Journal, JournalError, Life, Listed, RECORD, Record, Sync, check_name, layers, look,
+    private_dir,
 };
 
 /// Whether a room was made before somebody wanted it.
@@ -99,7 +99,7 @@ impl Journal {
         if let Some(id) = dir.file_name().and_then(|it| it.to_str()) {
             super::remove_if_there(&self.socket(id))?;
         }
-        remove_tree_if_there(dir)
+        layers::remove_tree(dir)
     }
 }
 
