@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use rustix::process::getuid;
@@ -28,8 +29,11 @@ impl Setup {
     /// One whose containers are counted in a cgroup of its own that begins with `cgroup`, and where
     /// gVisor needs nothing of the machine: neither its virtualisation nor its network.
     pub fn new(cgroup: &str) -> Self {
+        // Not that of another daemon of this process: who ends first removes it.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let (own, next) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         Self {
-            cgroup: format!("{cgroup}-{}", std::process::id()),
+            cgroup: format!("{cgroup}-{own}-{next}"),
             runsc: &["--platform=ptrace", "--network=none"],
             more: Vec::new(),
         }
@@ -113,6 +117,11 @@ impl Dockerd {
         rootfs::furnish(&|args| self.docker(args))
     }
 
+    /// Makes [`crate::IMAGE`] without programs, for those who show a container the host's `/usr`.
+    pub fn furnish_without_programs(&self) -> Result<(), Reason> {
+        rootfs::furnish_without_programs(&|args| self.docker(args))
+    }
+
     /// Lets every user of this host talk to it, who is as good as root then.
     pub fn open_to_all(&self) -> Result<(), Reason> {
         let own = self.own.as_ref().ok_or("it is somebody else's")?;
@@ -192,4 +201,14 @@ fn end_leftovers(dir: &Path) {
     // If there is none, all the better.
     fs::remove_file(dir.join("exec/containerd/containerd.pid")).unwrap_or_default();
     child::end_all(&dir.join("exec/containerd/").display().to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Setup;
+
+    #[test]
+    fn no_two_daemons_count_their_containers_in_one_place() {
+        assert_ne!(Setup::new("x").cgroup, Setup::new("x").cgroup);
+    }
 }

@@ -26,8 +26,23 @@ const FILES: [&str; 6] = [
 ];
 
 /// Directories that are there and empty, to be mounted on.
-const DIRS: [&str; 8] =
-    ["tmp", "proc", "dev", "sys", "run", "var/tmp", "home", "etc/ssl/certs"];
+const DIRS: [&str; 7] = ["tmp", "proc", "dev", "sys", "run", "var/tmp", "home"];
+
+/// What programs need besides `/usr`, as far as it is there.
+const BESIDES: [&str; 12] = [
+    "bin",
+    "sbin",
+    "lib",
+    "lib64",
+    "etc/passwd",
+    "etc/group",
+    "etc/nsswitch.conf",
+    "etc/ld.so.cache",
+    "etc/ssl/certs",
+    "etc/alternatives",
+    "etc/java-17-openjdk",
+    "etc/java-21-openjdk",
+];
 
 /// Has [`IMAGE`] made by `docker`, a client of the daemon, if it is not there.
 pub(crate) fn furnish(
@@ -38,6 +53,17 @@ pub(crate) fn furnish(
     }
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let tar = pack(dir.path())?;
+    docker(&["import", &tar.display().to_string(), IMAGE]).map(drop)
+}
+
+/// Has [`IMAGE`] made without programs: whoever uses it shows a container the host's `/usr`.
+pub(crate) fn furnish_without_programs(
+    docker: &dyn Fn(&[&str]) -> Result<String, Reason>,
+) -> Result<(), Reason> {
+    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let there = |it: &&str| Path::new("/").join(it).symlink_metadata().is_ok();
+    let files = BESIDES.into_iter().filter(there).map(str::to_owned).collect();
+    let tar = tar(dir.path(), &["usr", "etc/ca-certificates"], files)?;
     docker(&["import", &tar.display().to_string(), IMAGE]).map(drop)
 }
 
@@ -62,17 +88,22 @@ fn pack(dir: &Path) -> Result<PathBuf, Reason> {
     let top = ["/bin", "/sbin", "/lib", "/lib64"].map(PathBuf::from);
     files.extend(top.into_iter().filter(|it| it.is_symlink()));
     files.insert(python);
+    let relative = files.iter().filter_map(|it| it.strip_prefix("/").ok());
+    tar(dir, &["etc/ssl/certs"], relative.map(|it| it.display().to_string()).collect())
+}
+
+/// Packs `files` of this host, and directories that are empty.
+fn tar(dir: &Path, more: &[&str], files: Vec<String>) -> Result<PathBuf, Reason> {
     let empty = dir.join("empty");
-    for name in DIRS {
+    let dirs: Vec<&str> = DIRS.iter().chain(more).copied().collect();
+    for name in &dirs {
         fs::create_dir_all(empty.join(name)).map_err(|error| error.to_string())?;
     }
-    let relative = files.iter().filter_map(|it| it.strip_prefix("/").ok());
-    let list: Vec<String> = relative.map(|it| it.display().to_string()).collect();
     let tar = dir.join("rootfs.tar");
     let mut pack = command("tar")?;
     pack.arg("-cf").arg(&tar).args(["--owner=0", "--group=0", "--numeric-owner"]);
     pack.args(["--exclude=__pycache__", "--exclude=python3*/test", "--exclude=config-3*"]);
-    pack.arg("-C").arg(&empty).args(DIRS).args(["-C", "/"]).args(list);
+    pack.arg("-C").arg(&empty).args(dirs).args(["-C", "/"]).args(files);
     output(&mut pack)?;
     Ok(tar)
 }

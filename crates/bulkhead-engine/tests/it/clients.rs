@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use bulkhead_backends::Backend;
 use bulkhead_egress::{Connecting, Connector, Resolver, Resolving, Upstream};
 use bulkhead_engine::{Outside, Secrets};
 use bulkhead_policy::Policy;
@@ -19,6 +20,7 @@ use crate::{
     house::{House, engine, native},
 };
 
+mod containers;
 mod installers;
 mod libraries;
 mod ssh;
@@ -147,6 +149,14 @@ fn house() -> (House, World) {
 
 /// The same, where somebody answers to ssh.
 fn house_with(ssh: Option<u16>) -> (House, World) {
+    house_of(native, ssh)
+}
+
+/// The same, with this backend.
+fn house_of(
+    backend: impl FnOnce(&Path) -> Box<dyn Backend>,
+    ssh: Option<u16>,
+) -> (House, World) {
     let mut world = None;
     let house = House::build(|dir| {
         let made = World::new(&dir.join("world"));
@@ -160,7 +170,7 @@ fn house_with(ssh: Option<u16>) -> (House, World) {
             sockets: None,
         };
         world = Some(made);
-        let engine = engine(dir, Policy::default(), vec![native(dir)]);
+        let engine = engine(dir, Policy::default(), vec![backend(dir)]);
         bulkhead_engine::Engine { outside, ..engine }
     });
     let world = world.unwrap();
@@ -181,13 +191,13 @@ fn out(house: &House, allow: &[&str], script: &str) -> Ask {
 
 const NO_PROXY: &str = "unset HTTP_PROXY HTTPS_PROXY ALL_PROXY http_proxy https_proxy all_proxy NODE_USE_ENV_PROXY";
 
-const CURL: &str = "curl -sS --max-time 30 --cacert ca.pem https://files.example.com/hello";
+const CURL: &str = "curl -sS --max-time 120 --cacert ca.pem https://files.example.com/hello";
 const GIT: &str = "rm -rf clone; git -c http.sslCAInfo=$PWD/ca.pem clone -q https://files.example.com/repo.git clone; git -C clone log -1 --format=%s";
 const PYTHON: &str = "/usr/bin/python3 -c \"import ssl, urllib.request as u; print(u.urlopen('https://files.example.com/hello', context=ssl.create_default_context(cafile='ca.pem')).read().decode(), end='')\"";
 const BARE: &str = "/usr/bin/python3 -c \"
 import socket, ssl
 context = ssl.create_default_context(cafile='ca.pem')
-with context.wrap_socket(socket.create_connection(('files.example.com', 443), 30), server_hostname='files.example.com') as it:
+with context.wrap_socket(socket.create_connection(('files.example.com', 443), 120), server_hostname='files.example.com') as it:
     it.sendall(b'GET /hello HTTP/1.0\\r\\nHost: files.example.com\\r\\n\\r\\n')
     print(b''.join(iter(lambda: it.recv(999), b'')).split(b'\\r\\n\\r\\n')[1].decode(), end='')\"";
 
@@ -223,11 +233,11 @@ async fn what_is_not_allowed_reaches_nobody_by_any_client() {
     let (house, world) = house();
     let script = "set +e
         for url in https://other.example.com/hello https://93.184.216.34/hello; do
-          curl -sS --max-time 30 -k $url; curl -sS --max-time 30 -k --noproxy '*' $url
+          curl -sS --max-time 120 -k $url; curl -sS --max-time 120 -k --noproxy '*' $url
         done
         # An allowed name in front of another host.
-        curl -sS --max-time 30 -k --noproxy '*' --resolve other.example.com:443:198.18.1.0 https://other.example.com/hello
-        curl -sS --max-time 30 -k --noproxy '*' --connect-to other.example.com:443:files.example.com:443 https://other.example.com/hello
+        curl -sS --max-time 120 -k --noproxy '*' --resolve other.example.com:443:198.18.1.0 https://other.example.com/hello
+        curl -sS --max-time 120 -k --noproxy '*' --connect-to other.example.com:443:files.example.com:443 https://other.example.com/hello
         exit 0";
     let outcome = house.run(out(&house, &["files.example.com"], script)).await.unwrap();
     assert_eq!(crate::house::text(&outcome.stdout), "");
@@ -239,9 +249,13 @@ async fn what_is_not_allowed_reaches_nobody_by_any_client() {
 #[tokio::test]
 async fn a_secret_reaches_its_host_and_nobody_inside() {
     let (house, world) = house();
+    uses_a_secret(&house, &world, |ask| ask).await;
+}
+
+async fn uses_a_secret(house: &House, world: &World, change: impl FnOnce(Ask) -> Ask) {
     let script = "post=https://api.anthropic.com/v1/messages
-        curl -sS --max-time 30 -H \"x-api-key: $ANTHROPIC_API_KEY\" -d '{}' $post >/dev/null
-        curl -sS --max-time 30 --noproxy '*' -H \"x-api-key: $ANTHROPIC_API_KEY\" -d '{}' $post >/dev/null
+        curl -sS --max-time 120 -H \"x-api-key: $ANTHROPIC_API_KEY\" -d '{}' $post >/dev/null
+        curl -sS --max-time 120 --noproxy '*' -H \"x-api-key: $ANTHROPIC_API_KEY\" -d '{}' $post >/dev/null
         /usr/bin/python3 -c \"import os, urllib.request as u; u.urlopen(u.Request('$post', b'{}', {'x-api-key': os.environ['ANTHROPIC_API_KEY']})).read()\"
         if [ -x /usr/bin/node ]; then
           node -e \"fetch('$post', {method: 'POST', body: '{}', headers: {'x-api-key': process.env.ANTHROPIC_API_KEY}}).then(it => it.text())\"
@@ -250,14 +264,14 @@ async fn a_secret_reaches_its_host_and_nobody_inside() {
           java Get.java https://api.anthropic.com/hello \"$ANTHROPIC_API_KEY\"
         fi
         # To another host it goes as it is.
-        curl -sS --max-time 30 --cacert ca.pem -H \"x-api-key: $ANTHROPIC_API_KEY\" https://files.example.com/hello
+        curl -sS --max-time 120 --cacert ca.pem -H \"x-api-key: $ANTHROPIC_API_KEY\" https://files.example.com/hello
         env; cat /proc/*/environ 2>/dev/null || true";
-    let ask = out(&house, &["files.example.com", "https://api.anthropic.com"], script);
+    let ask = out(house, &["files.example.com", "https://api.anthropic.com"], script);
     let ask = ask.with(|it| {
         let binding: SecretBinding = "ANTHROPIC_API_KEY@api.anthropic.com".parse().unwrap();
         it.spec.egress.secrets = vec![binding];
     });
-    let outcome = house.run(ask).await.unwrap();
+    let outcome = house.run(change(ask)).await.unwrap();
     let (said, complaints) =
         (crate::house::text(&outcome.stdout), crate::house::text(&outcome.stderr));
     assert_eq!(outcome.ending.exit_code(), 0, "{said}{complaints}");

@@ -1,6 +1,6 @@
 //! Programs that install packages, from registries of the test's own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bulkhead_spec::{Access, GuestPath, HostPath, Mount};
 
@@ -20,7 +20,7 @@ async fn installs(
 }
 
 /// Shows `dir` inside, at its own place.
-fn showing(mut ask: Ask, dir: &Path) -> Ask {
+pub(super) fn showing(mut ask: Ask, dir: &Path) -> Ask {
     let real = dir.canonicalize().unwrap();
     ask.spec.mounts.push(Mount {
         from: HostPath::try_from(real.clone()).unwrap(),
@@ -33,29 +33,45 @@ fn showing(mut ask: Ask, dir: &Path) -> Ask {
 #[tokio::test]
 #[ignore = "needs what scripts/install-sdks.sh installs"]
 async fn pip_installs_from_an_index() {
+    let sdks = sdks();
+    let show = |_: &House, ask| showing(ask, &sdks);
+    installs("pip.example.com", &pip(&sdks), "hello from pip\n", show).await;
+}
+
+/// Where the clients are that tests have installed.
+pub(super) fn sdks() -> PathBuf {
     let sdks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sdks/clients");
-    let sdks = sdks.canonicalize().unwrap();
-    let script = format!(
+    sdks.canonicalize().unwrap()
+}
+
+pub(super) fn pip(sdks: &Path) -> String {
+    format!(
         "rm -rf got; {}/bin/python -m pip --disable-pip-version-check --no-cache-dir install -q \
            --cert ca.pem --index-url https://pip.example.com/simple --target got hello
          PYTHONPATH=got /usr/bin/python3 -c 'import hello'",
         sdks.display()
-    );
-    let show = |_: &House, ask| showing(ask, &sdks);
-    installs("pip.example.com", &script, "hello from pip\n", show).await;
+    )
 }
 
-#[tokio::test]
-async fn npm_installs_from_a_registry() {
-    let script = "rm -rf got; mkdir got; cd got; echo '{}' > package.json
+pub(super) const NPM: &str = "rm -rf got; mkdir got; cd got; echo '{}' > package.json
         npm install --silent --no-audit --no-fund --no-update-notifier --cache $PWD/cache \
           --cafile ../ca.pem --registry https://npm.example.com/hello-npm/ hello
         node -e 'require(\"hello\")'; cd ..";
-    installs("npm.example.com", script, "hello from npm\n", |_, ask| ask).await;
+
+#[tokio::test]
+async fn npm_installs_from_a_registry() {
+    installs("npm.example.com", NPM, "hello from npm\n", |_, ask| ask).await;
 }
 
 #[tokio::test]
 async fn cargo_fetches_from_a_registry() {
+    let (script, toolchain) = cargo();
+    let show = |_: &House, ask| showing(ask, &toolchain);
+    installs("crates.example.com", &script, "hello from cargo\n", show).await;
+}
+
+/// A script that fetches with cargo, and the toolchain that it needs.
+pub(super) fn cargo() -> (String, PathBuf) {
     // The toolchain that runs this test.
     let cargo = std::env::var_os("CARGO").expect("cargo runs the tests");
     let cargo = Path::new(&cargo).canonicalize().unwrap();
@@ -69,6 +85,5 @@ async fn cargo_fetches_from_a_registry() {
         toolchain.join("bin/rustc").display(),
         cargo.display()
     );
-    let show = |_: &House, ask| showing(ask, &toolchain);
-    installs("crates.example.com", &script, "hello from cargo\n", show).await;
+    (script, toolchain)
 }

@@ -28,9 +28,14 @@ class World(http.server.SimpleHTTPRequestHandler):
         self.wfile.write(answer)
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), World)
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128
+
+
+server = Server(("127.0.0.1", 0), World)
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.load_cert_chain(certificate, key)
-server.socket = context.wrap_socket(server.socket, server_side=True)
+# Whoever is slow to begin keeps nobody else waiting.
+server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 print(server.server_address[1], flush=True)
 server.serve_forever()
