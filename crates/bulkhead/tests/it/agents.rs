@@ -7,6 +7,8 @@ use std::{
     process::{Child, Command},
 };
 
+use bulkhead_testbed::{Dockerd, Setup};
+
 use crate::host::{Host, Ran};
 
 /// What must never be seen inside, nor be written down.
@@ -161,17 +163,43 @@ impl Drop for Models {
     }
 }
 
-/// Runs a real agent on a project; it must write the file that its model asks for.
-fn works(words: &[&str], variable: &str, heard: &str) -> Host {
+/// A real agent, and what its model hears of it.
+struct Agent<'a> {
+    words: &'a [&'a str],
+    variable: &'a str,
+    heard: &'a str,
+}
+
+/// Where real agents are.
+fn agents() -> PathBuf {
     let agents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sdks/agents");
-    let agents = agents.canonicalize().expect("scripts/install-agents.sh installs them");
+    agents.canonicalize().expect("scripts/install-agents.sh installs them")
+}
+
+/// By which they are found.
+fn path(agents: &Path) -> String {
+    format!("{}/node_modules/.bin:/usr/bin:/bin", agents.display())
+}
+
+/// Runs an agent on a project, natively; it must write the file that its model asks for.
+fn works(agent: &Agent<'_>) -> Host {
+    works_where(agent, &[], |command| command)
+}
+
+/// The same where `flags` say, with what `change` adds to the command.
+fn works_where(
+    agent: &Agent<'_>,
+    flags: &[&str],
+    change: impl FnOnce(&mut Command) -> &mut Command,
+) -> Host {
+    let agents = agents();
     let host = Host::new();
     let models = Models::start(&host);
     host.write(
         "home/.config/bulkhead/config.toml",
         &format!("mounts = ['{}:ro']\n", agents.display()),
     );
-    let flags = [
+    let run = [
         "run",
         "--report",
         "report.json",
@@ -180,16 +208,15 @@ fn works(words: &[&str], variable: &str, heard: &str) -> Host {
         "--budget",
         "*=1000000tokens",
     ];
-    let mut command = host.command(flags.iter().chain(words));
+    let mut command = host.command(run.iter().chain(flags).chain(agent.words));
     models.lead(&mut command);
-    let path = format!("{}/node_modules/.bin:/usr/bin:/bin", agents.display());
-    let ran = host.ended(command.env("PATH", path).env(variable, KEY));
+    let ran = host.ended(change(command.env("PATH", path(&agents)).env(agent.variable, KEY)));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("It is done."), "{ran:?}");
     let written = fs::read_to_string(host.project().join("hello.txt")).unwrap();
     assert_eq!(written, "written by the agent\n");
     let asked = fs::read_to_string(host.path().join("heard")).unwrap();
-    let right = asked.lines().filter(|it| it.starts_with(heard) && it.ends_with(KEY));
+    let right = asked.lines().filter(|it| it.starts_with(agent.heard) && it.ends_with(KEY));
     assert!(2 <= right.count(), "{asked}");
     assert!(!ran.stdout.contains("CANARY") && !ran.stderr.contains("CANARY"));
     fs::remove_file(host.path().join("heard")).unwrap();
@@ -202,12 +229,14 @@ fn works(words: &[&str], variable: &str, heard: &str) -> Host {
     host
 }
 
-#[test]
-#[ignore = "needs what scripts/install-agents.sh installs"]
-fn claude_code_works_on_a_project_and_never_sees_its_key() {
-    let words = ["claude", "-p", "write the file"];
-    let host = works(&words, "ANTHROPIC_API_KEY", "POST api.anthropic.com/v1/messages");
-    // Its second tool call has looked for the key from inside.
+const CLAUDE: Agent<'_> = Agent {
+    words: &["claude", "-p", "write the file"],
+    variable: "ANTHROPIC_API_KEY",
+    heard: "POST api.anthropic.com/v1/messages",
+};
+
+/// Its second tool call has looked for the key from inside.
+fn has_not_seen_its_key(host: &Host) {
     let inside = fs::read(host.project().join("inside")).unwrap();
     let inside = String::from_utf8_lossy(&inside);
     assert!(inside.contains("ANTHROPIC_API_KEY=sk-ant-") && inside.ends_with("searched\n"));
@@ -216,20 +245,50 @@ fn claude_code_works_on_a_project_and_never_sees_its_key() {
 }
 
 #[test]
+#[ignore = "needs what scripts/install-agents.sh installs"]
+fn claude_code_works_on_a_project_and_never_sees_its_key() {
+    has_not_seen_its_key(&works(&CLAUDE));
+}
+
+/// Its image has what a root filesystem has besides programs; those are the host's own.
+#[test]
+#[ignore = "starts a Docker daemon, as root, and needs what scripts/install-agents.sh installs"]
+fn claude_code_works_in_a_container_and_never_sees_its_key() {
+    let dockerd = Dockerd::start(Setup::new("tests-of-agents")).unwrap();
+    dockerd.furnish_without_programs().unwrap();
+    let path = format!("PATH={}", path(&agents()));
+    let flags = ["--backend", "docker", "--mount", "/usr:/usr:ro", "--env", &path];
+    let host =
+        works_where(&CLAUDE, &flags, |command| command.env("DOCKER_HOST", dockerd.address()));
+    has_not_seen_its_key(&host);
+    let report = fs::read_to_string(host.project().join("report.json")).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["backend"], "docker");
+}
+
+#[test]
 #[ignore = "needs what scripts/install-agents.sh --all installs"]
 fn codex_works_on_a_project_and_never_sees_its_key() {
-    let words =
-        ["codex", "exec", "-m", "gpt-5-codex", "--skip-git-repo-check", "write the file"];
-    drop(works(&words, "OPENAI_API_KEY", "POST api.openai.com/v1/responses"));
+    drop(works(&Agent {
+        words: &[
+            "codex",
+            "exec",
+            "-m",
+            "gpt-5-codex",
+            "--skip-git-repo-check",
+            "write the file",
+        ],
+        variable: "OPENAI_API_KEY",
+        heard: "POST api.openai.com/v1/responses",
+    }));
 }
 
 #[test]
 #[ignore = "needs what scripts/install-agents.sh --all installs"]
 fn gemini_works_on_a_project_and_never_sees_its_key() {
-    let words = ["gemini", "-m", "gemini-2.5-flash", "-p", "write the file"];
-    drop(works(
-        &words,
-        "GEMINI_API_KEY",
-        "POST generativelanguage.googleapis.com/v1beta/models/",
-    ));
+    drop(works(&Agent {
+        words: &["gemini", "-m", "gemini-2.5-flash", "-p", "write the file"],
+        variable: "GEMINI_API_KEY",
+        heard: "POST generativelanguage.googleapis.com/v1beta/models/",
+    }));
 }
