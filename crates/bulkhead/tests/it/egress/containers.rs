@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use bulkhead_testbed::{Dockerd, Setup, find};
+use bulkhead_testbed::{Dockerd, Podman, Setup, Whose, find};
 use serde_json::Value;
 
 use super::{
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     host::{Host, Ran},
-    work::Work,
+    work::{SOMEBODY, Work},
 };
 
 /// What is allowed is reached by a proxy and without, and nothing else is.
@@ -48,7 +48,7 @@ fn check(host: &Host, run: impl Fn(&str) -> Ran, options: &str, caught: &str) {
     fs::write(host.project().join("script.py"), SCRIPT).unwrap();
     let report = host.path().join("report.json");
     let ran = run(&format!(
-        "run --backend docker {options} --allow host.bulkhead.internal:{port} \
+        "run {options} --allow host.bulkhead.internal:{port} \
          --secret KEY=file:key@api.example.com --report {} -- \
          /usr/bin/python3 -I -S script.py {port}",
         report.display()
@@ -70,9 +70,9 @@ fn containers_have_the_same_way_out() {
         let mut command = host.shell(&format!("exec \"$0\" {line}"));
         host.ended(command.env("DOCKER_HOST", dockerd.address()))
     };
-    check(&host, by_root, "", "every_address");
+    check(&host, by_root, "--backend docker", "every_address");
     if find("runsc").is_some() {
-        check(&host, by_root, "--runtime runsc", "names");
+        check(&host, by_root, "--backend docker --runtime runsc", "names");
     }
     let plan =
         by_root("plan --backend docker --runtime runc --allow example.com -- true").stdout;
@@ -115,7 +115,18 @@ fn an_ordinary_user_has_the_same_way_out_of_containers() {
     let by_user = |line: &str| {
         work.shell(&format!("export DOCKER_HOST={}; exec \"$0\" {line}", dockerd.address()))
     };
-    check(&work.host, by_user, "", "names");
+    check(&work.host, by_user, "--backend docker", "names");
     let plan = by_user("plan --backend docker --allow example.com -- true").stdout;
     assert!(plan.contains("meets connections to names; addresses have no route"), "{plan}");
+}
+
+/// Somebody without rights whose Podman is theirs, too.
+#[test]
+fn an_ordinary_user_has_the_same_way_out_of_a_podman_of_their_own() {
+    let work = Work::of_ordinary_user();
+    let podman = Podman::ready(Whose::Users(SOMEBODY), "runc").unwrap();
+    let by_user = |line: &str| {
+        work.shell(&format!("export CONTAINER_HOST={}; exec \"$0\" {line}", podman.address()))
+    };
+    check(&work.host, by_user, "--backend podman", "names");
 }
