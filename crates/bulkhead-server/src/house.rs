@@ -195,7 +195,7 @@ impl House {
 
     /// Makes a room.
     pub(crate) async fn make(&self, wanted: Wanted) -> Result<Arc<Tenant>, LaunchError> {
-        let id = match self.take(&wanted).await? {
+        let id = match self.ready(&wanted).await? {
             Some(id) => id,
             None => self.build(&wanted).await?,
         };
@@ -211,6 +211,17 @@ impl House {
         }
         locked(&self.tenants).insert(id, Arc::clone(&tenant));
         Ok(tenant)
+    }
+
+    /// A room that waits and can become what is `wanted`; its id.
+    async fn ready(&self, wanted: &Wanted) -> Result<Option<String>, LaunchError> {
+        // Headers that only one room sets, its volumes and its disk are laid before it is made.
+        if !wanted.headers.is_empty() || !wanted.mounts.is_empty() || wanted.version.is_some() {
+            return Ok(None);
+        }
+        // What cannot be written down is told before a room is taken for it.
+        let record = self.record("", wanted)?;
+        self.take(|id| self.record(id, wanted).unwrap_or_else(|_| record.clone())).await
     }
 
     /// Builds a room for somebody who wants one; its id.
@@ -240,16 +251,9 @@ impl House {
         launch(&self.base.program, record, &self.base.admission).await
     }
 
-    /// The record of a room as all of them are, before somebody wants one.
-    fn plain(&self, id: &str) -> Record {
-        let mut record = self.base.record(id, self.base.spec.clone());
-        record.quota = self.base.quota.clone();
-        record.labels.insert(LABEL.to_owned(), String::new());
-        record
-    }
-
     fn record(&self, id: &str, wanted: &Wanted) -> Result<Record, LaunchError> {
-        let mut record = self.plain(id);
+        let mut record = self.base.record(id, self.base.spec.clone());
+        record.quota.clone_from(&self.base.quota);
         let applied = wanted.facts.network.apply(&mut record.spec);
         applied.map_err(|error| LaunchError::System(io::Error::other(error)))?;
         record.lifetime = wanted.facts.lifetime(wanted.timeout);

@@ -13,6 +13,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
     os::unix::fs::MetadataExt as _,
     path::Path,
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -84,7 +85,6 @@ impl Shape {
         Some(Self(json!({
             "spec": serde_json::to_value(bare).ok()?,
             "policy": serde_json::to_value(&record.policy).ok()?,
-            "for": own_labels(record).collect::<Vec<_>>(),
             "backend": record.backend,
             "runtime": record.runtime,
             "shared": shared,
@@ -92,11 +92,6 @@ impl Shape {
             "version": env!("CARGO_PKG_VERSION"),
         })))
     }
-}
-
-/// Labels that say by which door a room is used. A room for one is no room for another.
-fn own_labels(record: &Record) -> impl Iterator<Item = &String> {
-    record.labels.keys().filter(|it| it.starts_with("bulkhead."))
 }
 
 /// Which file a path leads to at this moment, and which state of it.
@@ -159,14 +154,17 @@ pub async fn take(
     wanted: impl Fn(&str) -> Record,
     program: &Path,
 ) -> Result<Option<Record>, JournalError> {
+    static TURN: AtomicUsize = AtomicUsize::new(0);
     let unnamed = wanted("");
     let (Some(shape), Some(key)) = (Shape::of(&unnamed, program), Key::of(&unnamed, program))
     else {
         return Ok(None);
     };
     let waiting = journal.waiting(key.as_str());
-    // Two who want one at once begin at different ones.
-    let at = usize::try_from(std::process::id()).unwrap_or(0) % waiting.len().max(1);
+    // Two who want one at once begin at different ones, be it in one process or in two.
+    let process = usize::try_from(std::process::id()).unwrap_or(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed);
+    let at = process.wrapping_add(turn) % waiting.len().max(1);
     for id in waiting.iter().cycle().skip(at).take(waiting.len()) {
         let record = wanted(id);
         let order = order(&record, shape.clone());
@@ -220,7 +218,6 @@ pub fn parked(record: &Record, id: String, slot: &str, key: &Key) -> Record {
     let mut parked = Record {
         backend: record.backend.clone(),
         runtime: record.runtime.clone(),
-        labels: own_labels(record).map(|it| (it.clone(), String::new())).collect(),
         pool: Pooled::Parked { slot: slot.to_owned(), key: key.0.clone() },
         ..fresh
     };

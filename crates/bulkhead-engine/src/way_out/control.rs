@@ -55,6 +55,9 @@ pub enum Ask {
     Replace {
         /// Who.
         origin: String,
+        /// What others allow, and is taken back with it.
+        #[serde(default)]
+        also: Vec<Sourced>,
         /// What it allows now.
         allow: Vec<Sourced>,
         /// What it denies now.
@@ -189,10 +192,10 @@ fn perform(ask: Ask, gateway: &Gateway) -> Reply {
             changed(more.into_iter().fold(rules, EgressRules::denying))
         }
         Ask::Remove { rules: named } => changed(without(rules, &named)),
-        Ask::Replace { origin, allow, deny } => {
+        Ask::Replace { origin, also, allow, deny } => {
             let all: Vec<_> = rules.allowed().iter().chain(rules.denied()).cloned().collect();
-            let said = all.iter().filter(|it| it.origin == origin);
-            let rules = said.fold(rules, |rules, it| rules.without(&it.rule, &origin));
+            let said = all.iter().filter(|it| it.origin == origin).chain(&also);
+            let rules = said.fold(rules, |rules, it| rules.without(&it.rule, &it.origin));
             let rules = allow.into_iter().fold(rules, EgressRules::allowing);
             changed(deny.into_iter().fold(rules, EgressRules::denying))
         }

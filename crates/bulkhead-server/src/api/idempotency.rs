@@ -20,6 +20,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bulkhead_engine::rooms::{Listed, Record};
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use http_body_util::BodyExt as _;
 use serde::{Deserialize, Serialize};
@@ -37,24 +38,64 @@ const WINDOW: Duration = Duration::from_hours(24);
 /// The longest key.
 const LONGEST: usize = 255;
 
-/// The id that a call has for what it makes: the same for the same key.
+/// The label by which a room is known to be what a call made that nobody heard the end of.
+const CALL: &str = "bulkhead.call";
+
+/// What a call is known by: the same for the same key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reserved(Option<Begun>);
+
 #[derive(Clone, Debug)]
-pub(crate) struct Reserved(Option<String>);
+struct Begun {
+    slot: String,
+    /// Of what it makes, if that is not there yet.
+    id: String,
+    before: Before,
+}
+
+/// Whether a call was begun before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Never,
+    /// And nobody knows how it ended.
+    Once,
+}
 
 impl Reserved {
-    /// The id.
+    /// The id that what it makes is to have. It is on record before anything is made.
     pub(crate) fn id(&self) -> Result<String, Problem> {
-        let fresh = || random::word(20).map_err(|error| Problem::internal(&error));
-        let word = self.0.clone().map_or_else(fresh, Ok)?;
-        Ok(format!("s{word}"))
+        match &self.0 {
+            Some(begun) => Ok(begun.id.clone()),
+            None => fresh_id().map_err(|error| Problem::internal(&error)),
+        }
     }
+
+    /// Has `record` say by which call its room is made.
+    pub(crate) fn sign(&self, record: &mut Record) {
+        if let Some(begun) = &self.0 {
+            record.labels.insert(CALL.to_owned(), begun.slot.clone());
+        }
+    }
+
+    /// The room that the call made when it was made before, if that lives.
+    pub(crate) fn made(&self, house: &House) -> Result<Option<Listed>, Problem> {
+        let Some(begun) = self.0.as_ref().filter(|it| it.before == Before::Once) else {
+            return Ok(None);
+        };
+        let is_its = |it: &Listed| it.record.labels.get(CALL) == Some(&begun.slot);
+        Ok(house.journal.living()?.into_iter().find(is_its))
+    }
+}
+
+fn fresh_id() -> io::Result<String> {
+    Ok(format!("s{}", random::word(20)?))
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Reserved {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or(Self(None)))
+        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
     }
 }
 
@@ -71,6 +112,8 @@ pub(crate) struct Ledger {
 struct Entry {
     /// Of the request, to notice that a key is used for another one.
     fingerprint: String,
+    /// Of what the call makes, unless that waited with an id of its own.
+    id: String,
     answer: Option<Kept>,
 }
 
@@ -86,8 +129,8 @@ struct Kept {
 enum Known {
     Nothing,
     Answered(Kept),
-    /// Its call began and nobody knows how it ended.
-    Interrupted,
+    /// Its call began, with this id for what it makes, and nobody knows how it ended.
+    Interrupted(String),
     /// Its call is being made.
     Going,
     OtherRequest,
@@ -140,7 +183,7 @@ impl Ledger {
         let known = match entry {
             Entry { fingerprint: it, .. } if it != fingerprint => Known::OtherRequest,
             Entry { answer: Some(kept), .. } => Known::Answered(kept),
-            Entry { answer: None, .. } => Known::Interrupted,
+            Entry { id, answer: None, .. } => Known::Interrupted(id),
         };
         Ok((known, Some(turn)))
     }
@@ -194,33 +237,41 @@ pub(crate) async fn once(
     let body = whole(body).await?;
     let target = parts.uri.path_and_query().map_or("", |it| it.as_str());
     let fingerprint = hash(&[parts.method.as_str().as_bytes(), target.as_bytes(), &body]);
-    let is_create = parts.uri.path() == "/v1/sandboxes";
+    let lost = if parts.uri.path() == "/v1/sandboxes" { Lost::Found } else { Lost::Unknown };
     request = Request::from_parts(parts, Body::from(body));
-    request.extensions_mut().insert(Reserved(Some(word(&slot))));
     // In a task of its own: the answer counts though whoever asked may be gone by then.
     let made = tokio::spawn(async move {
         let system = |error: io::Error| Problem::internal(&error);
         let ledger = &house.api.ledger;
         let (known, turn) = ledger.begin(&slot, &fingerprint).map_err(system)?;
-        match known {
-            Known::Nothing => {}
-            // What it made bears an id that the key tells, so it is found.
-            Known::Interrupted if is_create => {}
-            Known::Interrupted | Known::Going => return Err(unsettled(&known)),
+        let (id, before) = match known {
+            Known::Nothing => (fresh_id().map_err(system)?, Before::Never),
+            Known::Interrupted(id) if lost == Lost::Found => (id, Before::Once),
+            Known::Interrupted(_) | Known::Going => return Err(unsettled(&known)),
             Known::OtherRequest => {
                 let text = "this Idempotency-Key was used for another request";
                 return Err(Problem::new(Kind::KeyReused, text));
             }
             Known::Answered(kept) => return Ok(replayed(&kept)),
-        }
-        ledger
-            .write(&slot, &Entry { fingerprint: fingerprint.clone(), answer: None })
-            .map_err(system)?;
-        let response = settle(ledger, &slot, fingerprint, next.run(request).await).await;
+        };
+        let entry = Entry { fingerprint, id: id.clone(), answer: None };
+        ledger.write(&slot, &entry).map_err(system)?;
+        let begun = Begun { slot: slot.clone(), id, before };
+        request.extensions_mut().insert(Reserved(Some(begun)));
+        let response = next.run(request).await;
+        let response = settle((ledger, lost), &slot, entry, response).await;
         drop(turn);
         response
     });
     made.await.map_err(|error| Problem::internal(&error))?
+}
+
+/// What becomes of what a call made whose answer was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lost {
+    /// It says by which call it was made, so it is found.
+    Found,
+    Unknown,
 }
 
 fn unsettled(known: &Known) -> Problem {
@@ -235,20 +286,20 @@ fn unsettled(known: &Known) -> Problem {
     Problem::new(Kind::KeyUnsettled, text).hint(hint)
 }
 
-/// Writes the answer down. What may go better the next time is forgotten.
+/// Writes the answer down. What may go better the next time is forgotten, or looked for then.
 async fn settle(
-    ledger: &Ledger,
+    (ledger, lost): (&Ledger, Lost),
     slot: &str,
-    fingerprint: String,
+    entry: Entry,
     response: Response,
 ) -> Result<Response, Problem> {
     let (parts, body) = response.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes);
     let body = body.map_err(|error| Problem::internal(&error))?;
     let again = parts.status.is_server_error() || parts.status == StatusCode::TOO_MANY_REQUESTS;
-    if again {
+    if again && lost == Lost::Unknown {
         ledger.forget(slot);
-    } else {
+    } else if !again {
         let text = |name: header::HeaderName| {
             parts.headers.get(name).and_then(|it| it.to_str().ok()).map(str::to_owned)
         };
@@ -258,7 +309,7 @@ async fn settle(
             location: text(header::LOCATION),
             body: STANDARD.encode(&body),
         };
-        let written = ledger.write(slot, &Entry { fingerprint, answer: Some(kept) });
+        let written = ledger.write(slot, &Entry { answer: Some(kept), ..entry });
         if let Err(error) = written {
             tracing::warn!(%error, "an answer is not on record");
         }
@@ -293,17 +344,12 @@ fn hash(parts: &[&[u8]]) -> String {
     hash.finalize().iter().map(|it| format!("{it:02x}")).collect::<Vec<_>>().concat()
 }
 
-/// The beginning of a slot, which is as good as random.
-fn word(slot: &str) -> String {
-    slot.chars().take(24).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn entry(fingerprint: &str, answer: Option<Kept>) -> Entry {
-        Entry { fingerprint: fingerprint.to_owned(), answer }
+        Entry { fingerprint: fingerprint.to_owned(), id: "s1".to_owned(), answer }
     }
 
     #[test]
@@ -317,7 +363,8 @@ mod tests {
         ledger.write("a", &entry("request", None)).unwrap();
         drop(turn);
         let next = Ledger::at(dir.path().join("keys"));
-        assert!(matches!(next.begin("a", "request").unwrap().0, Known::Interrupted));
+        let known = next.begin("a", "request").unwrap().0;
+        assert!(matches!(known, Known::Interrupted(id) if id == "s1"));
         next.write("a", &entry("request", Some(kept))).unwrap();
         assert!(matches!(next.begin("a", "request").unwrap().0, Known::Answered(_)));
         assert!(matches!(next.begin("a", "other").unwrap().0, Known::OtherRequest));

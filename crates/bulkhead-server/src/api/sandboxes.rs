@@ -10,7 +10,7 @@ use axum::{
     extract::State,
     response::{IntoResponse as _, Response},
 };
-use bulkhead_engine::rooms::{Client, ClientError, Life, Lifetime, Then};
+use bulkhead_engine::rooms::{Client, ClientError, Life, Lifetime, Record, Then};
 use bulkhead_spec::Span;
 use http::{Method, StatusCode, header::LOCATION};
 use schemars::JsonSchema;
@@ -99,20 +99,32 @@ async fn create(
     reserved: Reserved,
     Json(wanted): Json<NewSandbox>,
 ) -> Result<Response, Problem> {
-    let id = reserved.id()?;
     // Whoever repeats a call whose answer was lost finds what it made.
-    if let Some(found) = house.journal.room(&id)? {
-        if found.life == Life::Alive {
-            return Ok(made(view::of(&house, &found).await));
-        }
-        house.journal.forget(&id)?;
+    if let Some(found) = reserved.made(&house)? {
+        return Ok(made(view::of(&house, &found).await));
     }
-    let record = record(&house.base, &id, wanted)?;
+    let id = reserved.id()?;
+    let mut record = record(&house.base, &id, wanted)?;
+    reserved.sign(&mut record);
     let started = Instant::now();
-    house.launch(&record).await?;
+    let id = match house.take(|waiting| bearing(&record, waiting)).await? {
+        Some(id) => id,
+        None => house.launch(&record).await.map(|()| id)?,
+    };
     house.meters.started(started.elapsed());
     let listed = find(&house, &id)?;
     Ok(made(view::of(&house, &listed).await))
+}
+
+/// `record` for a room that has the id `waiting` already.
+fn bearing(record: &Record, waiting: &str) -> Record {
+    let mut other = record.clone();
+    // One that nobody gave a name is called what it is.
+    if record.name == record.id {
+        waiting.clone_into(&mut other.name);
+    }
+    waiting.clone_into(&mut other.id);
+    other
 }
 
 /// That a sandbox was made, and where it is.

@@ -82,8 +82,7 @@ impl Wish {
                            or everything else could be reached too";
             return Err(ApiError::new(400, message));
         }
-        let mut allow = if self.closes() { Vec::new() } else { base.allow.clone() };
-        let mut deny = Vec::new();
+        let (mut allow, mut deny) = (Vec::new(), Vec::new());
         if opens {
             allow.extend(Preset::Open.allow());
             deny.extend(Preset::Open.deny());
@@ -104,7 +103,10 @@ impl Wish {
         for sourced in allow.iter_mut().chain(&mut deny) {
             ORIGIN.clone_into(&mut sourced.origin);
         }
-        Ok(Rules { allow, deny })
+        // The server's own come first and stay as they are: who asks for nothing has the same
+        // rules as any other room.
+        let own = if self.closes() { &[] } else { base.allow.as_slice() };
+        Ok(Rules { allow: own.iter().cloned().chain(allow).collect(), deny })
     }
 
     /// Makes `spec`, which is the server's, what the client wants.
@@ -143,7 +145,8 @@ impl Wish {
             return Err(ApiError::new(400, message));
         }
         let Rules { allow, deny } = self.rules(base)?;
-        Ok(Ask::Replace { origin: ORIGIN.to_owned(), allow, deny })
+        let (origin, also) = (ORIGIN.to_owned(), base.allow.clone());
+        Ok(Ask::Replace { origin, also, allow, deny })
     }
 }
 

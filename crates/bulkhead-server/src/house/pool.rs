@@ -3,33 +3,33 @@
 use std::{sync::Arc, time::Duration};
 
 use bulkhead_engine::rooms::{
-    JournalError, LaunchError, launch,
+    JournalError, LaunchError, Record, launch,
     pool::{self, Key, parked},
 };
-
 use tokio::task::JoinHandle;
 
-use super::{House, Wanted, fresh_id};
+use super::{House, fresh_id};
 
 /// What the rooms of a server are parked under.
 const SLOT: &str = "serve";
 /// How often it is looked whether enough of them wait.
 const LOOK: Duration = Duration::from_secs(30);
+/// How long whoever has just taken one has the host for its first program.
+const COURTESY: Duration = Duration::from_millis(20);
 /// How long nothing is made after something could not be.
 const REST: Duration = Duration::from_secs(5);
 
 impl House {
-    /// A room that waits, made what is `wanted`; its id.
-    pub(super) async fn take(&self, wanted: &Wanted) -> Result<Option<String>, LaunchError> {
-        // Headers that only one room sets, its volumes and its disk are laid before it is made.
-        let plain =
-            wanted.headers.is_empty() && wanted.mounts.is_empty() && wanted.version.is_none();
-        if self.base.pool == 0 || !plain {
+    /// A room that waits, made what `wanted` says that a room of its id is to be; its id. None if
+    /// there is no such room, or none that waits could become it.
+    pub(crate) async fn take(
+        &self,
+        wanted: impl Fn(&str) -> Record,
+    ) -> Result<Option<String>, LaunchError> {
+        if self.base.pool == 0 {
             return Ok(None);
         }
-        // What a record says can always be written: it was read from a request.
-        let record = |id: &str| self.record(id, wanted).unwrap_or_else(|_| self.plain(id));
-        let taken = pool::take(&self.journal, record, &self.base.program).await;
+        let taken = pool::take(&self.journal, wanted, &self.base.program).await;
         self.taken.notify_one();
         match taken {
             Ok(taken) => Ok(taken.map(|it| it.id)),
@@ -47,10 +47,12 @@ impl House {
         while !self.is_closing() {
             match self.refill().await {
                 Ok(()) if self.base.pool == 0 => return,
-                // Whoever takes one wakes us.
+                // Whoever takes one wakes us, and is let go first.
                 Ok(()) => {
                     let taken = self.taken.notified();
-                    tokio::time::timeout(LOOK, taken).await.unwrap_or_default();
+                    if tokio::time::timeout(LOOK, taken).await.is_ok() {
+                        tokio::time::sleep(COURTESY).await;
+                    }
                 }
                 Err(error) => {
                     tracing::warn!(%error, "no room could be made ahead");
@@ -73,7 +75,7 @@ impl House {
 
     async fn refill(&self) -> Result<(), LaunchError> {
         let failed = |error: JournalError| LaunchError::System(std::io::Error::other(error));
-        let plain = self.plain("");
+        let plain = self.base.record("", self.base.spec.clone());
         let key = Key::of(&plain, &self.base.program).filter(|_| self.base.pool != 0);
         pool::drain_stale(&self.journal, SLOT, key.as_ref()).await.map_err(failed)?;
         let Some(key) = key else { return Ok(()) };

@@ -1,5 +1,6 @@
 //! Our own API, as a program of any language meets it: plain HTTP, spoken by hand.
 
+mod ahead;
 mod calls;
 mod remote;
 mod threats;
@@ -54,8 +55,14 @@ impl Server {
     }
 
     pub(crate) fn at(host: Host) -> Self {
+        Self::with_flags(host, &[])
+    }
+
+    /// One that is started with `flags`.
+    pub(crate) fn with_flags(host: Host, flags: &[&str]) -> Self {
         let key = host.bulkhead(["key", "create", "test"]).stdout.trim().to_owned();
-        let (child, address) = started(&host, &["--listen", "127.0.0.1:0"]);
+        let flags = [&["--listen", "127.0.0.1:0"], flags].concat();
+        let (child, address) = started(&host, &flags);
         Self { host, child, address, key }
     }
 
