@@ -25,6 +25,8 @@ use crate::trouble::Trouble;
 
 /// Until the first byte of a program in a fresh room reaches the SDK, p50.
 pub(super) const FIRST_OUTPUT: &str = "server.first";
+/// The same from a room that waited, p50.
+pub(super) const WARM: &str = "server.warm";
 /// A program in a room that runs, from the request to the end of its answer, p50.
 pub(super) const EXEC: &str = "server.exec";
 /// A Python snippet in a context that is made for it, p50.
@@ -34,10 +36,11 @@ pub(super) const CREATES: &str = "server.creates";
 /// The throughput of a download over that of a plain file server.
 pub(super) const DOWNLOAD: &str = "server.download";
 
-const JUDGES: &[&str] = &[FIRST_OUTPUT, EXEC, CONTEXT, CREATES, DOWNLOAD];
+const JUDGES: &[&str] = &[FIRST_OUTPUT, WARM, EXEC, CONTEXT, CREATES, DOWNLOAD];
 
 /// What the client calls what it measures.
 const FIRST: &str = "cold create until first output";
+const FROM_POOL: &str = "warm create until first output";
 const ROUND_TRIP: &str = "exec round trip";
 const FRESH: &str = "snippet in a fresh context";
 const RATE: &str = "creates and deletes in a second";
@@ -55,6 +58,9 @@ pub(crate) struct ServerArgs {
     /// How many MiB the file has that is sent and fetched.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     file: u32,
+    /// How many rooms are made at once, such as 1000; 0 to leave that out.
+    #[arg(long, default_value_t = 0)]
+    rooms: u32,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -65,7 +71,7 @@ pub(crate) fn run(args: &ServerArgs) -> Result<ExitCode, Trouble> {
     print::progress("through E2B's Python SDK");
     let ours = client::measure(args, &args.common.bulkhead()?, &scratch)?;
     print::progress("llm-sandbox on Docker");
-    let peer = peer::measure(args.runs.min(20), &scratch);
+    let peer = peer::measure(args.runs.min(20), args.file, &scratch);
     let (theirs, note) = match peer {
         Ok(samples) => (Some(samples), String::new()),
         Err(trouble) => (None, trouble.to_string()),
@@ -87,7 +93,7 @@ pub(crate) fn run(args: &ServerArgs) -> Result<ExitCode, Trouble> {
 struct Findings {
     machine: Machine,
     times: Vec<Row>,
-    rates: Vec<(String, f64)>,
+    figures: Vec<Figure>,
     /// Why there is nothing of llm-sandbox.
     note: String,
 }
@@ -99,6 +105,15 @@ struct Row {
     summary: Summary,
 }
 
+/// Something that was measured once.
+#[derive(Serialize)]
+struct Figure {
+    what: String,
+    by: &'static str,
+    value: f64,
+    unit: &'static str,
+}
+
 impl Findings {
     fn of(machine: Machine, ours: &Samples, theirs: Option<&Samples>, note: String) -> Self {
         let by = [("Bulkhead", Some(ours)), ("llm-sandbox", theirs)];
@@ -106,7 +121,15 @@ impl Findings {
             let times = samples.into_iter().flat_map(Samples::summaries);
             times.map(move |(what, summary)| Row { what, by, summary })
         });
-        Self { machine, times: rows.collect(), rates: ours.rates(), note }
+        let figures = by.into_iter().flat_map(|(by, samples)| {
+            let figures = samples.into_iter().flat_map(Samples::figures);
+            figures.map(move |(what, value, unit)| {
+                // A rate of rooms has no unit but the second in its name.
+                let unit = if what == RATE { "" } else { unit };
+                Figure { what, by, value, unit }
+            })
+        });
+        Self { machine, times: rows.collect(), figures: figures.collect(), note }
     }
 
     fn p50(&self, what: &str) -> Option<f64> {
@@ -114,17 +137,20 @@ impl Findings {
         Some(row.summary.p50)
     }
 
-    fn rate(&self, what: &str) -> Option<f64> {
-        self.rates.iter().find(|(it, _)| it == what).map(|(_, rate)| *rate)
+    fn figure(&self, what: &str) -> Option<f64> {
+        let found = self.figures.iter().find(|it| it.what == what && it.by == "Bulkhead")?;
+        Some(found.value)
     }
 
     fn measured(&self) -> Vec<Measured> {
-        let download = self.rate(OURS).zip(self.rate(PLAIN)).map(|(ours, plain)| ours / plain);
+        let download =
+            self.figure(OURS).zip(self.figure(PLAIN)).map(|(ours, plain)| ours / plain);
         let figures = [
             (FIRST_OUTPUT, self.p50(FIRST)),
+            (WARM, self.p50(FROM_POOL)),
             (EXEC, self.p50(ROUND_TRIP)),
             (CONTEXT, self.p50(FRESH)),
-            (CREATES, self.rate(RATE)),
+            (CREATES, self.figure(RATE)),
             (DOWNLOAD, download),
         ];
         let known = figures.into_iter().filter_map(|(key, value)| Some((key, value?)));
@@ -148,10 +174,12 @@ impl fmt::Display for Findings {
             ]);
         }
         writeln!(out, "{table}")?;
-        let mut table = Table::new(["what", "figure"]);
-        for (what, rate) in &self.rates {
-            let unit = if what == RATE { "" } else { " MiB/s" };
-            table.row([what.clone(), format!("{rate:.0}{unit}")]);
+        let mut table = Table::new(["what", "by", "figure"]);
+        for Figure { what, by, value, unit } in &self.figures {
+            let figure =
+                if *value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };
+            let figure = format!("{figure} {unit}").trim_end().to_owned();
+            table.row([what.clone(), (*by).to_owned(), figure]);
         }
         write!(out, "{table}")?;
         if !self.note.is_empty() {

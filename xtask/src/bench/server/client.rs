@@ -11,9 +11,13 @@ use serde::Deserialize;
 
 use crate::bench::server::ServerArgs;
 use crate::bench::stats::Summary;
+use crate::print;
 use crate::programs;
 use crate::scratch::Scratch;
 use crate::trouble::{OrTrouble, Trouble};
+
+/// How many rooms wait, where some do.
+const POOL: u32 = 8;
 
 /// What a client measured.
 #[derive(Deserialize)]
@@ -21,8 +25,12 @@ pub(super) struct Samples {
     /// Milliseconds by what took them.
     #[serde(default)]
     times: BTreeMap<String, Vec<f64>>,
+    /// What passes or happens in a second.
     #[serde(default)]
     rates: BTreeMap<String, f64>,
+    /// Seconds by what took them, once.
+    #[serde(default)]
+    seconds: BTreeMap<String, f64>,
 }
 
 impl Samples {
@@ -39,8 +47,19 @@ impl Samples {
         known.flatten().collect()
     }
 
-    pub(super) fn rates(&self) -> Vec<(String, f64)> {
-        self.rates.iter().map(|(what, rate)| (what.clone(), *rate)).collect()
+    /// What was measured once, with its unit.
+    pub(super) fn figures(&self) -> Vec<(String, f64, &'static str)> {
+        let rates = self.rates.iter().map(|(what, it)| (what.clone(), *it, "MiB/s"));
+        let seconds = self.seconds.iter().map(|(what, it)| (what.clone(), *it, "s"));
+        rates.chain(seconds).collect()
+    }
+
+    /// All that both measured.
+    fn and(mut self, other: Self) -> Self {
+        self.times.extend(other.times);
+        self.rates.extend(other.rates);
+        self.seconds.extend(other.seconds);
+        self
     }
 }
 
@@ -51,10 +70,11 @@ struct Server {
 }
 
 impl Server {
-    fn start(bulkhead: &Path, home: &Path) -> Result<Self, Trouble> {
+    /// One that keeps `pool` rooms waiting.
+    fn start(bulkhead: &Path, home: &Path, pool: u32) -> Result<Self, Trouble> {
         let unstartable = || format!("could not start `{} serve`", bulkhead.display());
         let mut child = command(bulkhead, home)
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--pool", &pool.to_string()])
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -94,34 +114,46 @@ fn command(bulkhead: &Path, home: &Path) -> Command {
     command
 }
 
-/// Measures a server of `bulkhead` through the SDK.
+/// Measures a server of `bulkhead` through the SDK: one that makes rooms when they are wanted, and
+/// one whose rooms wait.
 pub(super) fn measure(
     args: &ServerArgs,
     bulkhead: &Path,
     scratch: &Scratch,
 ) -> Result<Samples, Trouble> {
+    let numbers = [args.runs, args.seconds, args.file, args.rooms].map(|it| it.to_string());
+    let [runs, ..] = &numbers;
+    let cold = [&["cold".to_owned()], numbers.as_slice()].concat();
+    let warm = ["warm".to_owned(), runs.clone(), bulkhead.display().to_string()];
+    let home = scratch.dir("server")?;
+    let cold = drive(bulkhead, &home, 0, &cold)?;
+    print::progress("the same, with rooms that wait");
+    Ok(cold.and(drive(bulkhead, &home, POOL, &warm)?))
+}
+
+/// What the client with `args` measures of a server that keeps `pool` rooms waiting.
+fn drive(bulkhead: &Path, home: &Path, pool: u32, args: &[String]) -> Result<Samples, Trouble> {
     let python = programs::repository().join("target/sdks/python/bin/python");
     if !python.exists() {
         return Err(Trouble::new("the SDKs are not installed: run scripts/install-sdks.sh"));
     }
-    let home = scratch.dir("server")?;
-    let key = programs::output(command(bulkhead, &home).args(["key", "create", "bench"]))?;
-    let server = Server::start(bulkhead, &home)?;
-    let drive = programs::repository().join("xtask/src/bench/server/drive.py");
-    let numbers = [args.runs, args.seconds, args.file].map(|it| it.to_string());
+    let name = format!("bench-{pool}");
+    let key = programs::output(command(bulkhead, home).args(["key", "create", &name]))?;
+    let server = Server::start(bulkhead, home, pool)?;
+    let script = programs::repository().join("xtask/src/bench/server/drive.py");
     let said = programs::output_with_progress(
-        command(&python, &home)
-            .arg(drive)
-            .args(numbers)
+        command(&python, home)
+            .arg(script)
+            .args(args)
             .env("E2B_API_KEY", key.trim())
             .env("E2B_API_URL", &server.address)
             .env("E2B_SANDBOX_URL", &server.address),
     );
     drop(server);
     // A client that failed may have left rooms.
-    let left = programs::output(command(bulkhead, &home).args(["ls", "--all", "--quiet"]))?;
+    let left = programs::output(command(bulkhead, home).args(["ls", "--all", "--quiet"]))?;
     for room in left.lines() {
-        programs::output(command(bulkhead, &home).args(["rm", "--force", room]))?;
+        programs::output(command(bulkhead, home).args(["rm", "--force", room]))?;
     }
     Samples::read(&said?)
 }

@@ -1,16 +1,18 @@
-"""Measures llm-sandbox on Docker; prints samples as one JSON document. Arguments: how often."""
+"""Measures llm-sandbox on Docker; prints samples as one JSON document.
+
+Arguments: how often, how many MiB the file has that is sent and fetched, and the image.
+"""
 
 import json
+import os
 import sys
 import time
 
 import docker
 from llm_sandbox import SandboxSession
 
-RUNS = int(sys.argv[1])
-IMAGE = "bulkhead-bench:local"
+RUNS, MEBIBYTES, IMAGE = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 client = docker.from_env()
-first, again = [], []
 
 
 def session():
@@ -25,24 +27,55 @@ def session():
     )
 
 
-def measure():
-    for turn in range(RUNS + 1):
+def timed(work):
+    """Milliseconds; the first round does not count."""
+    samples = []
+    for _ in range(RUNS + 1):
         began = time.perf_counter()
-        with session() as room:
-            room.execute_command("echo hi")
-            done = time.perf_counter()
-            if turn > 0:
-                first.append((done - began) * 1e3)
-            if turn == RUNS:
-                for _ in range(RUNS):
-                    began = time.perf_counter()
-                    room.execute_command("true")
-                    again.append((time.perf_counter() - began) * 1e3)
+        done = work()
+        samples.append(((done or time.perf_counter()) - began) * 1e3)
+    return samples[1:]
+
+
+def first_output():
+    with session() as room:
+        assert room.execute_command("echo hi").stdout == "hi\n"
+        return time.perf_counter()
+
+
+def run(room, line):
+    ended = room.execute_command(line)
+    assert ended.exit_code == 0, ended
+
+
+def rate(work):
+    """Mebibytes in a second, the better of two."""
+    rates = []
+    for _ in range(2):
+        began = time.perf_counter()
+        work()
+        rates.append(MEBIBYTES / (time.perf_counter() - began))
+    return max(rates)
+
+
+def measure():
+    began = time.perf_counter()
+    times = {"cold create until first output": timed(first_output)}
+    rates = {"creates and deletes in a second": (RUNS + 1) / (time.perf_counter() - began)}
+    with open("sent", "wb") as file:
+        for _ in range(MEBIBYTES):
+            file.write(os.urandom(1 << 20))
+    with session() as room:
+        times["exec round trip"] = timed(lambda: run(room, "true"))
+        times["snippet in a fresh context"] = timed(lambda: run(room, "python3 -c 'print(1 + 1)'"))
+        rates["upload"] = rate(lambda: room.copy_to_runtime("sent", "/tmp/blob"))
+        rates["download"] = rate(lambda: room.copy_from_runtime("/tmp/blob", "fetched"))
+    assert os.path.getsize("fetched") == MEBIBYTES << 20
+    return {"times": times, "rates": rates}
 
 
 try:
-    measure()
+    print(json.dumps(measure()))
 except docker.errors.APIError as error:
     # The end of it says why.
     sys.exit(str(error.explanation)[-150:].replace("\n", " "))
-print(json.dumps({"times": {"cold create until first output": first, "exec round trip": again}}))

@@ -1,15 +1,20 @@
 //! llm-sandbox, which keeps a container of Docker for each session.
 
-use crate::bench::bundle::Bundle;
+use bulkhead_testbed::{Dockerd, IMAGE, Setup};
+
 use crate::bench::cgroup_parent::CgroupParent;
-use crate::bench::dockerd::Dockerd;
 use crate::bench::server::client::Samples;
 use crate::programs;
 use crate::scratch::Scratch;
 use crate::trouble::Trouble;
 
-/// The same work by llm-sandbox, on a daemon of our own.
-pub(super) fn measure(runs: u32, scratch: &Scratch) -> Result<Samples, Trouble> {
+/// The same work by llm-sandbox, on a daemon of our own, in an image of this host's programs: each
+/// call so often, and a file of so many MiB.
+pub(super) fn measure(
+    runs: u32,
+    mebibytes: u32,
+    scratch: &Scratch,
+) -> Result<Samples, Trouble> {
     let python = programs::repository().join("target/peers/llm-sandbox/bin/python");
     if !python.exists() {
         return Err(Trouble::new("it is not installed (scripts/install-peers.sh)"));
@@ -18,14 +23,14 @@ pub(super) fn measure(runs: u32, scratch: &Scratch) -> Result<Samples, Trouble> 
         return Err(Trouble::new("a private daemon needs root"));
     }
     let cgroup = CgroupParent::new();
-    let bundle = Bundle::make(scratch, &cgroup.path())?;
-    let dockerd = Dockerd::private(scratch, &bundle, &cgroup)?;
+    let setup = Setup::new(cgroup.path().trim_start_matches('/'));
+    let dockerd = Dockerd::ready(setup).map_err(Trouble::new)?;
     let drive = programs::repository().join("xtask/src/bench/server/llm.py");
     let said = programs::output(
         programs::command(&python)
             .arg(drive)
-            .arg(runs.to_string())
-            .envs(dockerd.env())
+            .args([runs.to_string(), mebibytes.to_string(), IMAGE.to_owned()])
+            .env("DOCKER_HOST", dockerd.address())
             .current_dir(scratch.path()),
     )?;
     Samples::read(&said)
