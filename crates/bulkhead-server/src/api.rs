@@ -117,7 +117,7 @@ impl House {
 }
 
 /// Every call.
-fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<Operation> {
     let mut all = sandboxes::operations();
     all.extend(checkpoints::operations());
     all.extend(programs::operations());

@@ -174,3 +174,18 @@ impl Operation {
         self
     }
 }
+
+#[cfg(test)]
+impl Operation {
+    /// Whether something of a request is read for it besides its path.
+    pub(crate) fn takes_something(&self) -> bool {
+        self.query.is_some() || !matches!(self.takes, Takes::Nothing)
+    }
+
+    /// Whether a request for `path` is this call.
+    pub(crate) fn is_at(&self, path: &str) -> bool {
+        let (own, asked) = (self.path.split('/'), path.split('/'));
+        own.clone().count() == asked.clone().count()
+            && own.zip(asked).all(|(own, asked)| own.starts_with('{') || own == asked)
+    }
+}

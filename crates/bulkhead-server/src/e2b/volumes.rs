@@ -14,7 +14,8 @@ use bulkhead_engine::rooms::{
     tree::{Depth, Facts, Kind, Put},
 };
 use futures_util::StreamExt as _;
-use http::{StatusCode, request::Parts};
+use http::{Method, StatusCode, request::Parts};
+use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -124,6 +125,25 @@ impl FromRequestParts<Arc<House>> for Call {
         let keeper = house.keeper(&volume).await.map_err(|error| internal(&error))?;
         Ok(Self { keeper, query: pairs(parts.uri.query().unwrap_or_default()) })
     }
+}
+
+/// Answers a call about a volume of which `keeper` is the keeper, for a fuzzer.
+pub(crate) async fn within(keeper: Client, request: Request) -> Response {
+    let call = Call { keeper, query: pairs(request.uri().query().unwrap_or_default()) };
+    let about = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    let answer = match (request.method(), about.as_str()) {
+        (&Method::GET, "dir") => entries(call).await,
+        (&Method::POST, "dir") => make_dir(call).await,
+        (&Method::PATCH, _) => match request.into_body().collect().await {
+            Ok(body) => change(call, body.to_bytes()).await,
+            Err(error) => Err(ApiError::new(400, error.to_string())),
+        },
+        (&Method::DELETE, _) => unlink(call).await,
+        (&Method::PUT, _) => write(call, request).await,
+        (&Method::GET, "file") => read(call).await,
+        (_, _) => stat(call).await,
+    };
+    answer.into_response()
 }
 
 impl Call {
