@@ -58,9 +58,10 @@ missing_packages() {
     # A daemon of the tests' own, with gVisor as one of its runtimes, and trees for its images.
     has dockerd || echo docker.io
     has runsc || echo runsc
-    # And Podman, also as an ordinary user, whose ids uidmap hands out.
+    # And Podman; daemons of an ordinary user need ids that uidmap hands out.
     has podman || echo podman
     has newuidmap || echo uidmap
+    has rootlesskit || echo rootlesskit
     has mmdebstrap || echo mmdebstrap
     # Drills turn the clock.
     has faketime || echo faketime
@@ -106,7 +107,7 @@ fi
 # A host that cannot build sandboxes fails instead of skipping what it cannot try. A private daemon
 # needs root.
 if [ "$(id -u)" -eq 0 ]; then
-    export BULKHEAD_REQUIRE=native,docker,runsc,podman,podman-runsc,podman-user
+    export BULKHEAD_REQUIRE=native,docker,runsc,docker-user,docker-remap,podman,podman-runsc,podman-user
 else
     export BULKHEAD_REQUIRE=native
 fi
@@ -133,7 +134,7 @@ say "examples in the documentation"
 cargo test --locked --doc -p bulkhead </dev/null 2>&1 | tee -a "$log" || failed=1
 # They start daemons of their own, which takes root.
 if [ "$(id -u)" -eq 0 ]; then
-    say "attacks on Docker with runc and gVisor"
+    say "attacks on Docker with runc and gVisor, and as an ordinary user"
     cargo test --locked -p bulkhead-backends --test conformance -- docker </dev/null 2>&1 | tee -a "$log" || failed=1
     say "attacks on Podman with runc, crun and gVisor, and as an ordinary user"
     cargo test --locked -p bulkhead-backends --test conformance -- podman </dev/null 2>&1 | tee -a "$log" || failed=1

@@ -70,6 +70,12 @@ impl Control {
         self.write(&encode(message)?)
     }
 
+    /// Says that the sandbox cannot be: `action` failed.
+    pub fn fail(&self, action: &str, source: &io::Error) -> io::Result<()> {
+        let errno = source.raw_os_error().unwrap_or_default();
+        self.say(&ToHost::Failed { action: action.to_owned(), errno })
+    }
+
     /// Says something about a channel.
     pub(crate) fn flow(&self, flow: Flow) -> io::Result<()> {
         self.say(&ToHost::Flow(flow))

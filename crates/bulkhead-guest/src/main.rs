@@ -1,11 +1,12 @@
 //! The guest as a program. Its control stream is descriptor 3, or with `--stdio` its input and its
 //! output, for sandboxes into which no descriptor can be handed. With `--copy` it is not a guest: it
-//! copies the disk of a sandbox, as it is ordered to on its input.
+//! copies the disk of a sandbox, as it is ordered to on its input. With `--apart ID` it is root where
+//! nobody should be: it becomes the user `ID` of a namespace of its own first.
 
 use std::io;
 
 use bulkhead_guest::{Control, layer};
-use bulkhead_linux::{heap::Heap, inherited, reap::end};
+use bulkhead_linux::{apart, heap::Heap, inherited, reap::end};
 use rustix::fs::{Mode, OFlags};
 
 /// There is one guest for each sandbox: nothing that it may not need.
@@ -18,12 +19,30 @@ fn main() -> ! {
         let copied = inherited::copy(0).and_then(|orders| layer::copy(&orders));
         end(copied.map_or(125, |()| 0));
     }
+    if role == "--apart" {
+        let error = set_apart();
+        // Nobody is left to tell if this fails too.
+        stdio_pair()
+            .and_then(|it| it.fail("make a user namespace", &error))
+            .unwrap_or_default();
+        end(125);
+    }
     let stdio = role == "--stdio";
     let control = if stdio { stdio_pair() } else { inherited::take(3).map(Control::socket) };
     // A failure is known to the host: it was told, or it is gone.
     match control.and_then(bulkhead_guest::serve) {
         Ok(()) => end(0),
         Err(_) => end(125),
+    }
+}
+
+/// Starts again as somebody else. Returns only why that could not be.
+fn set_apart() -> io::Error {
+    let id = std::env::args().nth(2).and_then(|it| it.parse().ok());
+    let id = id.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
+    match id.and_then(apart::become_user) {
+        Ok(()) => apart::start_again(c"--stdio"),
+        Err(error) => error,
     }
 }
 

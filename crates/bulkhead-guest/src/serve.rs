@@ -166,7 +166,7 @@ impl Guest {
             }
             ToGuest::Raise(walls) => match walls.raise() {
                 Ok(()) => self.control.say(&ToHost::Ready),
-                Err(failed) => self.fail(failed.action, failed.source),
+                Err(failed) => self.fail(&failed.action, failed.source),
             },
             ToGuest::Start(start) => self.start(start),
             ToGuest::Signal { id, signal } => self.signal(id, signal),
@@ -206,8 +206,7 @@ impl Guest {
 
     /// Tells the host why there will be no sandbox.
     fn fail(&self, action: &str, source: io::Error) -> io::Result<()> {
-        let errno = source.raw_os_error().unwrap_or_default();
-        self.control.say(&ToHost::Failed { action: action.to_owned(), errno })?;
+        self.control.fail(action, &source)?;
         Err(source)
     }
 

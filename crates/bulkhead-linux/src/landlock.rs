@@ -4,9 +4,11 @@ use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt as _, path::Path};
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
-    RulesetAttr as _, RulesetCreatedAttr as _, Scope,
+    RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
 };
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+
+use crate::walls::WallFailed;
 
 /// The newest version of Landlock that we use; older kernels get what they have.
 const NEWEST: ABI = ABI::V6;
@@ -23,7 +25,7 @@ pub fn version() -> u32 {
 /// the rest, and to reach no abstract socket and no process outside.
 ///
 /// A kernel without Landlock restricts nothing; mounts and namespaces hold without it.
-pub(crate) fn restrict(writable: &[Vec<u8>]) -> io::Result<()> {
+pub(crate) fn restrict(writable: &[Vec<u8>]) -> Result<(), WallFailed> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
     let ruleset = Ruleset::default()
@@ -31,24 +33,34 @@ pub(crate) fn restrict(writable: &[Vec<u8>]) -> io::Result<()> {
         .handle_access(all)
         .and_then(|it| it.scope(Scope::from_all(NEWEST)))
         .and_then(Ruleset::create)
-        .map_err(io::Error::other)?;
+        .map_err(refused)?;
     let mut ruleset = rule(ruleset, Path::new("/"), read)?;
     ruleset =
         rule(ruleset, Path::new("/dev"), read | AccessFs::WriteFile | AccessFs::IoctlDev)?;
     for path in writable {
         ruleset = rule(ruleset, Path::new(OsStr::from_bytes(path)), all)?;
     }
-    ruleset.restrict_self().map(drop).map_err(io::Error::other)
+    ruleset.restrict_self().map(drop).map_err(refused)
+}
+
+fn refused(error: RulesetError) -> WallFailed {
+    WallFailed { action: "restrict file access".to_owned(), source: io::Error::other(error) }
 }
 
 fn rule(
     ruleset: landlock::RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
-) -> io::Result<landlock::RulesetCreated> {
-    let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+) -> Result<landlock::RulesetCreated, WallFailed> {
+    // An image can have it where its user does not reach, so the path is told.
+    let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    let about = file.and_then(|file| Ok((fstat(&file)?, file)));
+    let (about, file) = about.map_err(|errno| WallFailed {
+        action: format!("open `{}` to restrict file access", path.display()),
+        source: errno.into(),
+    })?;
     // A file takes only those rights that make sense for a file.
-    let is_dir = FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Directory;
+    let is_dir = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
     let access = if is_dir { access } else { access & AccessFs::from_file(NEWEST) };
-    ruleset.add_rule(PathBeneath::new(file, access)).map_err(io::Error::other)
+    ruleset.add_rule(PathBeneath::new(file, access)).map_err(refused)
 }

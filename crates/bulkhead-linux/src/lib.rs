@@ -7,6 +7,7 @@
 //! Invariant: what runs in a child between clone and exec allocates nothing, takes no lock and
 //! touches no `errno`, because that child shares its parent's memory.
 
+pub mod apart;
 pub mod birth;
 pub mod cable;
 pub mod cgroup;

@@ -47,7 +47,7 @@ pub enum Syscalls {
 #[error("could not {action}")]
 pub struct WallFailed {
     /// What was to be done, as a verb.
-    pub action: &'static str,
+    pub action: String,
     /// What the kernel said.
     #[source]
     pub source: io::Error,
@@ -59,7 +59,7 @@ impl Walls {
         step("hide from the debugger", hide())?;
         step("limit resources", self.limit())?;
         step("forbid new privileges", set_no_new_privs(true).map_err(Into::into))?;
-        step("restrict file access", landlock::restrict(&self.writable))?;
+        landlock::restrict(&self.writable)?;
         step("drop capabilities", drop_capabilities())?;
         let profile = match self.syscalls {
             Syscalls::Standard => seccomp::Profile::Standard,
@@ -95,8 +95,8 @@ impl Walls {
     }
 }
 
-fn step(action: &'static str, done: io::Result<()>) -> Result<(), WallFailed> {
-    done.map_err(|source| WallFailed { action, source })
+fn step(action: &str, done: io::Result<()>) -> Result<(), WallFailed> {
+    done.map_err(|source| WallFailed { action: action.to_owned(), source })
 }
 
 /// Nobody may attach to the guest or read its memory, environment or descriptors.

@@ -14,10 +14,12 @@ mod podman;
 mod programs;
 pub mod remapped;
 mod rootfs;
+mod rootless;
 
 pub use dockerd::{Dockerd, Setup};
 pub use podman::{Podman, Whose};
 pub use programs::{command, find, output};
+pub use rootless::Rootless;
 
 /// Why there is no daemon, in a line.
 pub type Reason = String;

@@ -62,8 +62,8 @@ pub(crate) fn furnish_without_programs(
 ) -> Result<(), Reason> {
     let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
     let there = |it: &&str| Path::new("/").join(it).symlink_metadata().is_ok();
-    let files = BESIDES.into_iter().filter(there).map(str::to_owned).collect();
-    let tar = tar(dir.path(), &["usr", "etc/ca-certificates"], files)?;
+    let files: Vec<String> = BESIDES.into_iter().filter(there).map(str::to_owned).collect();
+    let tar = tar(dir.path(), &["usr", "etc/ca-certificates"], &files)?;
     docker(&["import", &tar.display().to_string(), IMAGE]).map(drop)
 }
 
@@ -89,13 +89,23 @@ fn pack(dir: &Path) -> Result<PathBuf, Reason> {
     files.extend(top.into_iter().filter(|it| it.is_symlink()));
     files.insert(python);
     let relative = files.iter().filter_map(|it| it.strip_prefix("/").ok());
-    tar(dir, &["etc/ssl/certs"], relative.map(|it| it.display().to_string()).collect())
+    tar(
+        dir,
+        &["etc/ssl/certs"],
+        &relative.map(|it| it.display().to_string()).collect::<Vec<_>>(),
+    )
 }
 
 /// Packs `files` of this host, and directories that are empty.
-fn tar(dir: &Path, more: &[&str], files: Vec<String>) -> Result<PathBuf, Reason> {
+///
+/// Directories come before what is in them: a daemon of an ordinary user closes those to everybody
+/// that it has to make up itself.
+fn tar(dir: &Path, more: &[&str], files: &[String]) -> Result<PathBuf, Reason> {
+    let above = files.iter().flat_map(|it| Path::new(it).ancestors().skip(1));
+    let within = DIRS.iter().chain(more).flat_map(|it| Path::new(it).ancestors());
+    let mut dirs: BTreeSet<&Path> = above.chain(within).collect();
+    dirs.remove(Path::new(""));
     let empty = dir.join("empty");
-    let dirs: Vec<&str> = DIRS.iter().chain(more).copied().collect();
     for name in &dirs {
         fs::create_dir_all(empty.join(name)).map_err(|error| error.to_string())?;
     }
@@ -103,7 +113,8 @@ fn tar(dir: &Path, more: &[&str], files: Vec<String>) -> Result<PathBuf, Reason>
     let mut pack = command("tar")?;
     pack.arg("-cf").arg(&tar).args(["--owner=0", "--group=0", "--numeric-owner"]);
     pack.args(["--exclude=__pycache__", "--exclude=python3*/test", "--exclude=config-3*"]);
-    pack.arg("-C").arg(&empty).args(dirs).args(["-C", "/"]).args(files);
+    pack.args(["--no-recursion", "-C"]).arg(&empty).args(dirs);
+    pack.args(["--recursion", "-C", "/"]).args(files);
     output(&mut pack)?;
     Ok(tar)
 }

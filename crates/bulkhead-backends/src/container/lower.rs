@@ -92,6 +92,22 @@ pub(super) enum Users {
     Hosts,
     /// Those of the user whose daemon it is; nobody else's.
     Kept,
+    /// The guest's own: the daemon's root stands for the user whose daemon it is, and programs are
+    /// [`INSIDE`].
+    Apart,
+}
+
+/// Who programs are in a namespace of the guest's making.
+pub(super) const INSIDE: u32 = 1000;
+
+impl User {
+    /// The user and group that programs see themselves as.
+    pub(super) fn inside(self) -> (u32, u32) {
+        match self.namespace {
+            Users::Usual | Users::Hosts | Users::Kept => (self.uid, self.gid),
+            Users::Apart => (INSIDE, INSIDE),
+        }
+    }
 }
 
 /// One thing that is shared.
@@ -123,10 +139,12 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
         spec::Syscalls::Standard => Profile::Standard,
         spec::Syscalls::Debug => Profile::Debug,
     };
-    let seccomp = seccomp::document(profile).map_err(|error| BackendError::Build {
-        action: "write the list of system calls".to_owned(),
-        source: error.into(),
-        hint: None,
+    let seccomp = seccomp::document(profile, found.user.namespace).map_err(|error| {
+        BackendError::Build {
+            action: "write the list of system calls".to_owned(),
+            source: error.into(),
+            hint: None,
+        }
     })?;
     let Limits { memory, cpus, pids, files, .. } = *plan.limits();
     let mut mounts = vec![

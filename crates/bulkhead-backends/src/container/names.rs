@@ -48,7 +48,7 @@ impl Names {
 
     /// With a name for `user`, whose home is `home`, unless it has one.
     fn with(mut self, user: User, home: &str) -> Self {
-        let User { uid, gid, namespace: _ } = user;
+        let (uid, gid) = user.inside();
         let knows = |list: &str, id: u32| {
             let id = id.to_string();
             list.lines().any(|line| line.split(':').nth(2) == Some(id.as_str()))
@@ -105,7 +105,8 @@ pub(super) async fn of(
 pub(super) fn lay(names: Names, user: User, plan: &Plan, dir: &Path) -> io::Result<PathBuf> {
     let home = plan.home().to_string();
     // A directory for each kind of user: they differ by nothing else.
-    let kind = format!("{}-{}{}", user.uid, user.gid, home.replace('/', "-"));
+    let (uid, gid) = user.inside();
+    let kind = format!("{uid}-{gid}{}", home.replace('/', "-"));
     let dir = dir.join(kind);
     names.with(user, &home).write(&dir)?;
     Ok(dir)

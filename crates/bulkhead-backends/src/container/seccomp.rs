@@ -12,6 +12,8 @@
 use bulkhead_linux::seccomp::{Action, Arch, Check, Errno, Profile, Rule, Verdict, rules};
 use serde::Serialize;
 
+use super::lower::Users;
+
 /// A profile as Docker and Podman read it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,11 +45,17 @@ struct Argument {
     op: &'static str,
 }
 
+/// `CLONE_NEWUSER`.
+const NEW_USER: u64 = 0x1000_0000;
+
 const ALLOW: &str = "SCMP_ACT_ALLOW";
 const REFUSE: &str = "SCMP_ACT_ERRNO";
 
 /// The profile for `profile`, as the text that a daemon takes.
-pub(super) fn document(profile: Profile) -> Result<String, serde_json::Error> {
+///
+/// A guest that makes a user namespace for itself is let through to that, once more than the table
+/// allows; afterwards the table is what counts.
+pub(super) fn document(profile: Profile, users: Users) -> Result<String, serde_json::Error> {
     let mut allowed = plain(ALLOW, None);
     let mut absent = plain(REFUSE, Some(Errno::NotImplemented.code()));
     let mut inspected = Vec::new();
@@ -67,6 +75,19 @@ pub(super) fn document(profile: Profile) -> Result<String, serde_json::Error> {
                 inspected.extend(allowing.flat_map(|it| entries(rule, it.checks)));
             }
         }
+    }
+    match users {
+        Users::Usual | Users::Hosts | Users::Kept => {}
+        Users::Apart => inspected.push(Entry {
+            names: vec!["unshare"],
+            args: vec![Argument {
+                index: 0,
+                value: u64::MAX,
+                value_two: NEW_USER,
+                op: "SCMP_CMP_MASKED_EQ",
+            }],
+            ..plain(ALLOW, None)
+        }),
     }
     let syscalls = [allowed, absent].into_iter().chain(inspected).collect();
     let document = Document { default_action: REFUSE, architectures: [door()], syscalls };
@@ -117,7 +138,8 @@ mod tests {
     use super::*;
 
     fn parsed(profile: Profile) -> Vec<Value> {
-        let document: Value = serde_json::from_str(&document(profile).unwrap()).unwrap();
+        let document: Value =
+            serde_json::from_str(&document(profile, Users::Usual).unwrap()).unwrap();
         assert_eq!(document["defaultAction"], REFUSE);
         document["syscalls"].as_array().unwrap().clone()
     }
@@ -191,6 +213,18 @@ mod tests {
         let clone = |flags| allows(&entries, "clone", [flags, 0, 0, 0, 0, 0]);
         assert!(clone(0x0000_0011), "a process");
         assert!(!clone(0x1000_0011), "a user namespace");
+    }
+
+    #[test]
+    fn only_who_must_make_a_user_namespace_may() {
+        let text = document(Profile::Standard, Users::Apart).unwrap();
+        let apart: Value = serde_json::from_str(&text).unwrap();
+        let apart = apart["syscalls"].as_array().unwrap();
+        let unshare =
+            |entries: &[Value], flags| allows(entries, "unshare", [flags, 0, 0, 0, 0, 0]);
+        assert!(unshare(apart, NEW_USER));
+        assert!(!unshare(apart, NEW_USER | 0x2_0000), "with mounts");
+        assert!(!unshare(&parsed(Profile::Standard), NEW_USER));
     }
 
     #[test]

@@ -71,15 +71,17 @@ pub(super) fn decide(caller: Caller, facts: &Facts) -> Result<Way, BackendError>
 }
 
 /// The user at a daemon without rights. There the root inside is its owner outside, and the other
-/// users are nobody's; only Podman can make it otherwise, so that nobody is root inside.
+/// users are nobody's. So that nobody is root inside, Podman keeps the owner's number, and at
+/// Docker's the guest makes a namespace of its own.
 fn rootless(caller: Caller, facts: &Facts) -> User {
     match (caller, facts.product) {
         (Caller::User { uid, gid }, Product::Podman) => {
             User { uid, gid, namespace: Users::Kept }
         }
-        (Caller::User { .. } | Caller::Root, Product::Docker | Product::Podman) => {
-            User { uid: 0, gid: 0, namespace: Users::Usual }
+        (Caller::User { .. } | Caller::Root, Product::Docker) => {
+            User { uid: 0, gid: 0, namespace: Users::Apart }
         }
+        (Caller::Root, Product::Podman) => User { uid: 0, gid: 0, namespace: Users::Usual },
     }
 }
 
@@ -104,7 +106,7 @@ mod tests {
         for (identity, machine, caller, way) in [
             (Identity::Rootful, Machine::This, ann, user(1001, 100, Users::Usual)),
             (remapped(), Machine::This, ann, user(1001, 100, Users::Hosts)),
-            (Identity::Rootless, Machine::This, ann, user(0, 0, Users::Usual)),
+            (Identity::Rootless, Machine::This, ann, user(0, 0, Users::Apart)),
             (Identity::Rootful, Machine::Other, ann, user(1001, 100, Users::Usual)),
             (Identity::Rootful, Machine::This, Caller::Root, Way::Translated(Users::Usual)),
             (remapped(), Machine::This, Caller::Root, Way::Translated(Users::Hosts)),

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use bulkhead_backends::Backend;
-use bulkhead_testbed::{Dockerd, Podman, Reason, Setup, Whose};
+use bulkhead_testbed::{Dockerd, Podman, Reason, Rootless, Setup, Whose};
 use libtest_mimic::{Failed, Trial};
 
 use crate::{
@@ -27,14 +27,17 @@ struct Row {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum On {
     Docker,
+    /// Docker's daemon of an ordinary user, who is also the one that asks.
+    UsersDocker,
     Podman,
     /// Podman's service of an ordinary user, who is also the one that asks.
     UsersPodman,
 }
 
-const ROWS: [Row; 6] = [
+const ROWS: [Row; 7] = [
     Row { name: "docker-runc", on: On::Docker, runtime: "runc", needed: "docker" },
     Row { name: "docker-runsc", on: On::Docker, runtime: "runsc", needed: "runsc" },
+    Row { name: "docker-user", on: On::UsersDocker, runtime: "runc", needed: "docker-user" },
     Row { name: "podman-runc", on: On::Podman, runtime: "runc", needed: "podman" },
     Row { name: "podman-crun", on: On::Podman, runtime: "crun", needed: "podman-crun" },
     Row { name: "podman-runsc", on: On::Podman, runtime: "runsc", needed: "podman-runsc" },
@@ -45,6 +48,7 @@ const ROWS: [Row; 6] = [
 #[derive(Default)]
 pub(crate) struct Containers {
     dockerd: Option<Arc<Dockerd>>,
+    rootless: Option<Rootless>,
     podmen: Vec<Podman>,
     trials: Vec<Trial>,
 }
@@ -65,11 +69,16 @@ impl Containers {
                 all.dockerd = Some(dockerd);
             }
         }
+        for row in rows(On::UsersDocker) {
+            let daemon = Rootless::ready(ordinary_user::SOMEBODY);
+            all.trials.extend(row.trials(daemon.as_ref().map(Rootless::address), kept));
+            all.rootless = daemon.ok();
+        }
         // A service has one runtime.
         for row in rows(On::Podman).chain(rows(On::UsersPodman)) {
             let whose = match row.on {
                 On::UsersPodman => Whose::Users(ordinary_user::SOMEBODY),
-                On::Podman | On::Docker => Whose::Roots,
+                On::Podman | On::Docker | On::UsersDocker => Whose::Roots,
             };
             let podman = Podman::ready(whose, row.runtime);
             let address = podman.as_ref().map(Podman::address);
@@ -90,7 +99,7 @@ const EXCUSED: &[(&str, &[&str], &str)] = &[
     ("", &["a_root_with_a_link_for_a_directory_is_refused"], "a container's root is an image"),
     (
         "-user",
-        &["changes_to_a_private_share_stay_inside"],
+        &["changes_to_a_private_share_stay_inside", "copies_no_more_than_allowed"],
         "only root can have a container change a share privately; others are refused",
     ),
     (
@@ -145,7 +154,7 @@ impl Row {
         };
         let trials = match (address, self.on) {
             (Err(reason), _) => Err(reason.clone()),
-            (Ok(address), On::UsersPodman) => self.as_user(&maker(address)),
+            (Ok(address), On::UsersDocker | On::UsersPodman) => self.as_user(&maker(address)),
             (Ok(address), On::Docker | On::Podman) => self.as_root(&maker(address), kept),
         };
         trials.unwrap_or_else(|reason| {

@@ -244,7 +244,9 @@ for kind, port in [(socket.SOCK_STREAM, 22), (socket.SOCK_STREAM, 8443), (socket
             out.recv(9)
             broken(f"{address} {port}")
         except OSError as error:
-            if error.errno not in [errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH]:
+            # The last: it has no address of that kind to come from.
+            refused = [errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EADDRNOTAVAIL]
+            if error.errno not in refused:
                 broken(f"{address} {port}: {error}")
 if 5 < time.monotonic() - started:
     broken("it took long")

@@ -6,7 +6,7 @@
 //!
 //! Started as root, the suite tries the native backend as root and, in children of another user,
 //! as an ordinary user; started by an ordinary user, only as that one. Docker and
-//! Podman are tried on daemons of the suite's own, with runc and with gVisor, Podman also as an
+//! Podman are tried on daemons of the suite's own, with runc and with gVisor, and on daemons of an
 //! ordinary user.
 
 mod attack;

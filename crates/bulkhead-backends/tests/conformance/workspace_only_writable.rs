@@ -188,8 +188,9 @@ for path in ["/proc/1/exe", "/proc/self/exe", sys.executable]:
         opened(path, os.O_WRONLY)
         broken(path)
     except OSError as error:
-        # Only the program's being run keeps it from being written.
-        if error.errno == errno.ETXTBSY:
+        # Only the program's being run keeps it from being written, unless it lies where nothing
+        # can be: the kernel looks at that last.
+        if error.errno == errno.ETXTBSY and not os.statvfs(path).f_flag & os.ST_RDONLY:
             broken(path)
 held()
 "#;
@@ -227,7 +228,7 @@ fn mounts_near(room: &Room<'_>) -> Result<Vec<String>, Failed> {
     let ours =
         |line: &&str| near.iter().any(|it| line.contains(it)) || line.contains(" bulkhead ");
     // Where what a daemon is to show is laid ready, for this sandbox and for others.
-    let laid = |line: &&str| room.is_contained() && line.contains("/run/stages/");
+    let laid = |line: &&str| room.is_contained() && line.contains("/stages/");
     Ok(mounts.lines().filter(ours).filter(|it| !laid(it)).map(str::to_owned).collect())
 }
 

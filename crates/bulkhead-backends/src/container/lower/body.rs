@@ -12,7 +12,7 @@ use bollard::models::{
 };
 use bulkhead_spec::{Access, Caught, Network, escape_bytes};
 
-use super::{GUEST_AT, Mount, Reach, User, Users, disk::Tmpfs};
+use super::{GUEST_AT, INSIDE, Mount, Reach, User, Users, disk::Tmpfs};
 
 /// What differs from container to container.
 #[derive(Clone, Debug)]
@@ -58,6 +58,14 @@ const HIDDEN: [&str; 17] = [
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
+/// What belongs to root and lies on no disk that the plan bounds: the user of a sandbox who is root
+/// to the daemon could write there.
+const ROOTS: &str = "/dev";
+
+/// What the kernel asks of a root before it lets root be somebody else in a user namespace. The
+/// guest drops it before it hears of any program.
+const APART: &str = "SETFCAP";
+
 impl Body {
     /// The list of system calls, as text.
     pub(in crate::container) fn seccomp(&self) -> &str {
@@ -84,7 +92,7 @@ impl Body {
             user: Some(format!("{uid}:{gid}")),
             hostname: some("bulkhead"),
             working_dir: some("/"),
-            entrypoint: Some(vec![GUEST_AT.to_owned(), "--stdio".to_owned()]),
+            entrypoint: Some(self.guest()),
             cmd: Some(Vec::new()),
             env: Some(Vec::new()),
             // An image can name a program that the daemon runs inside every few seconds.
@@ -106,9 +114,17 @@ impl Body {
         }
     }
 
+    fn guest(&self) -> Vec<String> {
+        let role = match self.user.namespace {
+            Users::Usual | Users::Hosts | Users::Kept => vec!["--stdio".to_owned()],
+            Users::Apart => vec!["--apart".to_owned(), INSIDE.to_string()],
+        };
+        [GUEST_AT.to_owned()].into_iter().chain(role).collect()
+    }
+
     /// For people, a line each.
     pub(in crate::container) fn lines(&self) -> Vec<String> {
-        let User { uid, gid, namespace: _ } = self.user;
+        let (uid, gid) = self.user.inside();
         let shown = |path: &Path| escape_bytes(path.as_os_str().as_encoded_bytes());
         let mut lines = vec![
             format!("start from the image `{}`, read-only, as user {uid}:{gid}", self.image),
@@ -145,21 +161,25 @@ impl Body {
         let some = |text: &str| Some(text.to_owned());
         let list = |of: &[&str]| Some(of.iter().map(|it| (*it).to_owned()).collect());
         let memory = self.memory.map(signed);
+        let apart = self.user.namespace == Users::Apart;
         HostConfig {
             runtime: self.runtime.clone(),
             readonly_rootfs: Some(true),
             privileged: Some(false),
             cap_drop: list(&["ALL"]),
+            cap_add: apart.then(|| vec![APART.to_owned()]),
             security_opt: Some(vec![
                 "no-new-privileges".to_owned(),
                 format!("seccomp={}", self.seccomp),
             ]),
             masked_paths: list(&HIDDEN),
-            readonly_paths: list(&READ_ONLY),
+            readonly_paths: list(
+                &[&READ_ONLY[..], if apart { &[ROOTS] } else { &[] }].concat(),
+            ),
             ipc_mode: some("private"),
             cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
             userns_mode: match self.user.namespace {
-                Users::Usual => None,
+                Users::Usual | Users::Apart => None,
                 Users::Hosts => some("host"),
                 Users::Kept => some("keep-id"),
             },

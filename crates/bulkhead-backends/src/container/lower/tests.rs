@@ -127,6 +127,23 @@ fn no_plan_makes_a_container_that_is_more_than_a_sandbox() {
     assert_eq!(host.log_config.unwrap().typ.unwrap(), "none");
 }
 
+/// Where the daemon's root is the user whose daemon it is, the guest becomes somebody first: that
+/// takes one capability, and whatever belongs to that root must be out of reach.
+#[test]
+fn nobody_stays_root_at_a_rootless_docker() {
+    let apart = User { uid: 0, gid: 0, namespace: Users::Apart };
+    let lowered = lower(&plan(|_| ()), &Found { user: apart, ..found() }).unwrap();
+    assert!(lowered.lines().first().unwrap().ends_with("as user 1000:1000"));
+    let request = lowered.request();
+    assert_eq!(request.user.unwrap(), "0:0");
+    assert_eq!(request.entrypoint.unwrap(), [GUEST_AT, "--apart", "1000"]);
+    let host = request.host_config.unwrap();
+    assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
+    assert_eq!(host.cap_add.unwrap(), ["SETFCAP"]);
+    assert!(host.readonly_paths.unwrap().contains(&"/dev".to_owned()));
+    assert_eq!(host.userns_mode, None);
+}
+
 /// What every place gets together is no more than what was allowed.
 #[test]
 fn the_disk_is_split_and_not_multiplied() {
