@@ -78,6 +78,11 @@ pub trait Backend: Send + Sync {
     /// Whatever was built when the future is dropped is torn down again.
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError>;
 
+    /// Makes once what many sandboxes of this process, or of copies of it, can share.
+    fn expect_many(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Removes what a killed Bulkhead left on this host, and tells what it was.
     async fn sweep(&self) -> Result<Vec<String>, BackendError>;
 

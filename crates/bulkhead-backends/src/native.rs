@@ -15,14 +15,16 @@ mod findings;
 mod image;
 mod lower;
 mod process;
+mod program;
 mod root;
 mod sandbox;
 mod shape;
 mod survey;
 
 use std::{
+    os::fd::OwnedFd,
     path::PathBuf,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use bulkhead_image::Images;
@@ -30,7 +32,7 @@ use bulkhead_linux::cgroup::{Cgroups, Delegation};
 use bulkhead_policy::Plan;
 use bulkhead_spec::{ImageFacts, ImageRef};
 
-use self::{embryo::Embryo, findings::Host, shape::Shape};
+use self::{create::built, embryo::Embryo, findings::Host, program::Program, shape::Shape};
 use crate::{Backend, BackendError, Finding, Sandbox, turn, workspace::stand_in};
 
 /// Builds sandboxes from the kernel's own parts.
@@ -47,6 +49,8 @@ pub struct Native {
     refused: Option<String>,
     /// The next sandbox, if it was begun.
     ahead: Mutex<Option<Embryo>>,
+    /// The guest of every sandbox, if there will be many.
+    guest: OnceLock<Arc<OwnedFd>>,
     /// Where roots come from that are images.
     images: Option<Images>,
 }
@@ -79,8 +83,8 @@ impl Native {
             probed
         };
         let Places { state, runtime, bus: _ } = places;
-        let (host, ahead) = (OnceLock::new(), Mutex::new(None));
-        Self { state, runtime, cgroups, host, refused, ahead, images: None }
+        let (host, ahead, guest) = (OnceLock::new(), Mutex::new(None), OnceLock::new());
+        Self { state, runtime, cgroups, host, refused, ahead, guest, images: None }
     }
 
     /// Begins a sandbox before anybody has decided about its plan, for a caller who will most likely
@@ -126,6 +130,14 @@ impl Backend for Native {
 
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
         Ok(Box::new(create::create(self, id, plan)?))
+    }
+
+    fn expect_many(&self) -> Result<(), BackendError> {
+        self.host.get_or_init(|| Host::probe(self.refused.clone()));
+        let guest = Program::for_many().map_err(built("seal the guest"))?;
+        // Whoever was first has written the same.
+        self.guest.set(guest).unwrap_or_default();
+        Ok(())
     }
 
     async fn sweep(&self) -> Result<Vec<String>, BackendError> {

@@ -229,6 +229,11 @@ impl Engine {
         supervise(running, ends, control).await
     }
 
+    /// Makes once what the rooms of this process and of its copies can share.
+    pub fn expect_many(&self) -> Result<(), RunError> {
+        Ok(self.backends.iter().try_for_each(|it| it.expect_many())?)
+    }
+
     /// Removes what a killed Bulkhead left on this host.
     pub async fn sweep(&self) -> Result<(), RunError> {
         for backend in &self.backends {

@@ -27,6 +27,7 @@ pub mod mounts;
 mod netlink;
 mod orphan;
 pub mod paths;
+pub mod prompt;
 pub mod reap;
 mod routes;
 pub mod seccomp;

@@ -11,7 +11,6 @@ use std::{
 use bulkhead_linux::{
     birth::{Embryo, Newborn, map_line},
     cgroup::Cgroup,
-    memfd::Unsealed,
     steps::Step,
 };
 use bulkhead_policy::Plan;
@@ -25,12 +24,12 @@ use super::{
     create::built,
     doors,
     lower::{self, Line, Unfinished},
+    program::Program,
     shape::Shape,
     survey::{House, Survey},
 };
 use crate::{
     BackendError, Doors,
-    guest::GUEST,
     identity::{INSIDE, Identity},
 };
 
@@ -41,7 +40,7 @@ const MOST: usize = Trees::MOST + 16;
 #[derive(Debug)]
 pub(super) struct Birth {
     newborn: Newborn,
-    guest: Unsealed,
+    guest: Program,
     /// On which the child is told to go on.
     orders: OwnedFd,
     child: Ends,
@@ -58,12 +57,13 @@ struct Ends {
 }
 
 impl Birth {
-    /// Makes the child and lets it do all that can be done without a plan.
+    /// Makes the child, which becomes the guest and has the stream to it, and lets it do all that can
+    /// be done without a plan.
     pub(super) fn begin(
         shape: Shape,
         identity: Identity,
         cgroup: Option<&Cgroup>,
-        control: OwnedFd,
+        (guest, control): (Program, OwnedFd),
     ) -> Result<Self, BackendError> {
         let pair =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
@@ -72,10 +72,9 @@ impl Birth {
         let mut none = Trees::after(0, identity);
         let mut steps = realize(lower::first(shape, &identity), child, &mut none)?;
         steps.insert(1, Step::Close { file: orders.as_raw_fd() });
-        let guest = Unsealed::create().map_err(built("make a file in memory"))?;
         let embryo = Embryo {
             steps,
-            guest: guest.file().as_raw_fd(),
+            guest: guest.number(),
             cgroup: cgroup.and_then(|it| it.entry().v2),
         };
         let newborn = embryo.bear().map_err(|source| BackendError::Build {
@@ -114,7 +113,7 @@ impl Birth {
         let trees = trees.prepared().iter().map(AsFd::as_fd);
         let descriptors: Vec<BorrowedFd<'_>> = tasks.iter().copied().chain(trees).collect();
         go(&self.orders, &descriptors);
-        let sealed = self.guest.seal(GUEST).map_err(built("seal the guest"))?;
+        let sealed = self.guest.sealed().map_err(built("seal the guest"))?;
         go(&self.orders, &[]);
         drop(sealed);
         let doors = doors::take(plan, self.orders.as_fd(), self.newborn.pidfd())?;

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use bulkhead_linux::cgroup::{Cgroup, Feature};
 
-use super::{Native, birth::Birth, create::built, shape::Shape};
+use super::{Native, birth::Birth, create::built, program::Program, shape::Shape};
 use crate::{BackendError, guest::pair, identity::Owner};
 
 /// What of a sandbox can be there without a plan. Dropping it leaves nothing behind.
@@ -39,7 +39,8 @@ impl Embryo {
         let cgroup =
             cgroup.map_err(|error| built("make a cgroup")(std::io::Error::other(error)))?;
         let (control, theirs) = pair().map_err(built("open the stream to the guest"))?;
-        let birth = Birth::begin(shape, owner.identity, cgroup.as_ref(), theirs)?;
+        let guest = Program::of(native.guest.get()).map_err(built("make a file in memory"))?;
+        let birth = Birth::begin(shape, owner.identity, cgroup.as_ref(), (guest, theirs))?;
         Ok(Self { id: id.to_owned(), shape, birth, control, cgroup, owner })
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Site {
 
 impl Site {
     pub(super) fn prepare(bulkhead: PathBuf) -> Result<Self, Trouble> {
+        // This stands where the command or the server would, and both do so.
+        bulkhead_linux::prompt::ask();
         let scratch = Scratch::new()?;
         let home = scratch.dir("home")?;
         // Shims are told by the environment where their rooms are, as everybody is.
