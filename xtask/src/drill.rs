@@ -4,8 +4,10 @@
 //! users would see. Whatever it does, it ends with the leak check: no mount, cgroup, process,
 //! interface or file may be there that was not there before.
 
+mod api;
 mod clock;
 mod crowd;
+mod doors;
 mod limits;
 mod loss;
 mod points;
@@ -67,7 +69,7 @@ enum Size {
     Whole,
 }
 
-const DRILLS: [&Drill; 15] = [
+const DRILLS: [&Drill; 20] = [
     &loss::SERVER,
     &points::POINTS,
     &loss::SHIM_AND_GUEST,
@@ -83,6 +85,11 @@ const DRILLS: [&Drill; 15] = [
     &state::SPOILT,
     &state::TWO_AT_ONCE,
     &state::UPGRADE,
+    &doors::KILLED,
+    &doors::POINTS,
+    &doors::DISK,
+    &doors::CYCLES,
+    &doors::VANISHED,
 ];
 
 /// Runs the drills that were asked for; the exit code says whether all of them held.
@@ -139,6 +146,8 @@ fn twice(drill: &Drill, bulkhead: &Path, size: Size) -> Result<String, Trouble> 
 fn one(drill: &Drill, site: &Site) -> Result<Seen, Trouble> {
     // What is made once and stays is no leak.
     site.say(&["create", "--name", "first"])?;
+    site.say(&["checkpoint", "create", "first", "--name", "first"])?;
+    site.say(&["checkpoint", "rm", "first"])?;
     site.forget_all()?;
     let watch = Watch::start(site.bulkhead(), site.watched())?;
     let seen = (drill.run)(site);

@@ -177,6 +177,10 @@ impl House {
         }
         house.sweep_headers();
         house.forget_keepers();
+        // What a server that was killed had copied of disks, and nobody needs.
+        if let Err(error) = house.journal.sweep_layers() {
+            tracing::warn!(%error, "copies of disks that nobody needs are left");
+        }
         Ok(house)
     }
 

@@ -166,12 +166,16 @@ fn throttled(site: &Site) -> Result<Option<Group>, Trouble> {
 }
 
 /// A small file system of its own; `Drop` takes it away.
-struct Small {
+pub(super) struct Small {
     path: PathBuf,
 }
 
 impl Small {
-    fn mount(path: PathBuf, options: &str) -> Result<Self, Trouble> {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn mount(path: PathBuf, options: &str) -> Result<Self, Trouble> {
         let options = format!("{options},mode=0755");
         programs::output(
             programs::command("mount")

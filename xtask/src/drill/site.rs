@@ -66,9 +66,14 @@ impl Site {
         self.scratch.dir(name)
     }
 
+    /// Where Bulkhead keeps everything.
+    pub(super) fn bulkhead_home(&self) -> PathBuf {
+        self.home.join("bulkhead")
+    }
+
     /// What stays on the disk.
     pub(super) fn state(&self) -> PathBuf {
-        self.home.join("bulkhead/state")
+        self.bulkhead_home().join("state")
     }
 
     /// Where the journal of rooms is.
@@ -151,10 +156,14 @@ impl Site {
 
     /// Asks a server to stop, as a service manager would; its socket goes with it.
     pub(super) fn stop(&self, server: &mut Child) -> Result<(), Trouble> {
+        self.stop_at(server, &self.runtime().join("bulkhead.sock"))
+    }
+
+    /// The same for one whose socket is elsewhere.
+    pub(super) fn stop_at(&self, server: &mut Child, socket: &Path) -> Result<(), Trouble> {
         processes::signal(server.id(), Signal::TERM)?;
         let status = in_time(server)?;
         must(status.success(), || format!("the server ended with {status}"))?;
-        let socket = self.runtime().join("bulkhead.sock");
         must(!socket.exists(), || "the server left its socket behind".to_owned())
     }
 
