@@ -1,6 +1,6 @@
 //! What went wrong, as RFC 9457 has it.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use axum::{
     body::Body,
@@ -109,6 +109,49 @@ impl Kind {
     }
 }
 
+impl Kind {
+    /// What to do, where nothing better is known.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Malformed | Self::MethodNotAllowed | Self::NoSuchCall => {
+                "GET /openapi.json describes every call"
+            }
+            Self::Refused | Self::Unsupported => {
+                "GET /v1/capabilities says what can be had here"
+            }
+            Self::Unauthenticated => {
+                "bulkhead key create NAME makes a key; send it as Authorization: Bearer KEY"
+            }
+            Self::Forbidden => "ask with a key of a wider scope",
+            Self::ForeignOrigin => "ask from a program, or from a page of the server itself",
+            Self::ForeignHost => "bulkhead serve --host-name NAME gives the server a name",
+            Self::NotAcceptable | Self::MediaType => {
+                "GET /openapi.json says which forms the call has"
+            }
+            Self::TooLarge => "send files by PUT /v1/sandboxes/{id}/files, which has no bound",
+            Self::SandboxNotFound | Self::SandboxEnded => {
+                "GET /v1/sandboxes lists those that live"
+            }
+            Self::SandboxRuns => "stop it first",
+            Self::CheckpointNotFound => "GET /v1/checkpoints lists them",
+            Self::NameTaken => "choose another name, or remove what has this one",
+            Self::ProgramNotFound => "GET /v1/sandboxes/{id}/programs lists them",
+            Self::NotStarted => "look for it with GET /v1/sandboxes/{id}/files/list",
+            Self::FileNotFound | Self::NotAFile | Self::FileForbidden => {
+                "GET /v1/sandboxes/{id}/files/list says what is there"
+            }
+            Self::FileExists => "choose another name, or remove what is there",
+            Self::DiskFull => "remove files in it, or make one with a larger `disk_bytes`",
+            Self::PortClosed => "GET /v1/sandboxes/{id}/ports lists those that are open",
+            Self::RangeNotSatisfiable => "ask without a range for its length",
+            Self::KeyReused => "use another Idempotency-Key",
+            Self::KeyUnsettled => "ask again soon, or use another Idempotency-Key",
+            Self::Busy => "ask again after the time in Retry-After",
+            Self::Internal => "the log of the server has more",
+        }
+    }
+}
+
 /// The code of there being no place for another sandbox.
 const FULL: &str = "BH-E061";
 /// When it is worth another try to get one.
@@ -141,8 +184,13 @@ impl Problem {
         self
     }
 
-    /// Something of ours failed; the log has more.
-    pub(crate) fn internal(error: &dyn std::error::Error) -> Self {
+    /// Something of ours failed; the log has more. A disk of the host that is full is nobody's
+    /// fault, and a matter of time.
+    pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+        if is_full(error) {
+            let (code, retry) = (Some(FULL.to_owned()), Some(RETRY));
+            return Self { code, retry, ..Self::new(Kind::Busy, chain(error)) };
+        }
         tracing::error!(error = chain(error), "a call failed");
         Self::new(Kind::Internal, chain(error))
     }
@@ -156,7 +204,7 @@ impl Problem {
             status,
             detail: self.detail.clone(),
             code: self.code.clone().unwrap_or_else(|| code.to_owned()),
-            hint: self.hint.clone(),
+            hint: Some(self.hint.clone().unwrap_or_else(|| self.kind.advice().to_owned())),
         }
     }
 }
@@ -304,6 +352,15 @@ fn of_refusal(answer: &Value) -> Problem {
     Problem { hint, code, retry, ..Problem::new(kind, words.join(": ")) }
 }
 
+/// Whether it comes of a disk that is full.
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let full = |it: &io::Error| {
+        matches!(it.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    };
+    let mut all = std::iter::successors(Some(error), |it| it.source());
+    all.any(|it| it.downcast_ref::<io::Error>().is_some_and(full))
+}
+
 fn chain(error: &dyn std::error::Error) -> String {
     let all = std::iter::successors(Some(error), |it| it.source());
     all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -324,6 +381,17 @@ pub(crate) fn cleaned(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_disk_of_the_host_that_is_full_is_no_fault_of_the_server() {
+        let source = io::Error::from(io::ErrorKind::StorageFull);
+        let error = JournalError::System { action: "write it down", source };
+        let view = Problem::from(error).view();
+        assert_eq!((view.status, view.code.as_str()), (429, FULL));
+        let source = io::Error::from(io::ErrorKind::PermissionDenied);
+        let error = JournalError::System { action: "write it down", source };
+        assert_eq!(Problem::from(error).view().status, 500);
+    }
 
     #[test]
     fn what_was_said_inside_cannot_steer_whoever_reads_it() {
