@@ -5,34 +5,47 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A program to start. Either `argv` or `command` is said.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct NewProgram {
-    /// The program and its arguments.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub argv: Vec<String>,
-    /// A line for `/bin/sh`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// Where it starts, as the sandbox sees it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// Variables on top of the sandbox's.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// How long it may run, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<f64>,
-    /// Whether it reads what is sent to its `stdin`; else it finds the end at once.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<bool>,
-    /// The terminal that it runs on, if it is to have one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub terminal: Option<TerminalSize>,
-    /// A name to find it by.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
+/// A request to run a program: what all of them can say, and what only this one can. As fields of
+/// one object, because a field that nobody knows is to be refused, which `flatten` would not.
+macro_rules! asking {
+    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $name {
+            /// The program and its arguments.
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            pub argv: Vec<String>,
+            /// A line for `/bin/sh`.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub command: Option<String>,
+            /// Where it starts, as the sandbox sees it.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub cwd: Option<String>,
+            /// Variables on top of the sandbox's.
+            #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+            pub env: BTreeMap<String, String>,
+            $($own)*
+        }
+    };
+}
+
+asking! {
+    /// A program to start. Either `argv` or `command` is said.
+    NewProgram {
+        /// How long it may run, in seconds.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub timeout_seconds: Option<f64>,
+        /// Whether it reads what is sent to its `stdin`; else it finds the end at once.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub stdin: Option<bool>,
+        /// The terminal that it runs on, if it is to have one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub terminal: Option<TerminalSize>,
+        /// A name to find it by.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tag: Option<String>,
+    }
 }
 
 /// The size of a terminal.
@@ -122,35 +135,23 @@ pub struct SignalAsked {
     pub signal: String,
 }
 
-/// One program, from its start to its end. Either `argv` or `command` is said.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct ExecAsked {
-    /// The program and its arguments.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub argv: Vec<String>,
-    /// A line for `/bin/sh`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
-    /// Where it starts, as the sandbox sees it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cwd: Option<String>,
-    /// Variables on top of the sandbox's.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub env: BTreeMap<String, String>,
-    /// How long it may run, in seconds; 300 if not said.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_seconds: Option<f64>,
-    /// What it reads.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stdin: Option<String>,
-    /// How much of each stream is kept, in bytes: the first half and the last; 1 MiB if not said,
-    /// 16 MiB at most.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keep_bytes: Option<u64>,
-    /// How output is written in the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub encoding: Option<Encoding>,
+asking! {
+    /// One program, from its start to its end. Either `argv` or `command` is said.
+    ExecAsked {
+        /// How long it may run, in seconds; 300 if not said.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub timeout_seconds: Option<f64>,
+        /// What it reads.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub stdin: Option<String>,
+        /// How much of each stream is kept, in bytes: the first half and the last; 1 MiB if not
+        /// said, 16 MiB at most.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub keep_bytes: Option<u64>,
+        /// How output is written in the answer.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub encoding: Option<Encoding>,
+    }
 }
 
 /// How bytes are written in JSON.

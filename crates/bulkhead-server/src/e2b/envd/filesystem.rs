@@ -115,6 +115,18 @@ async fn rename(call: &Call) -> Result<Value, RpcError> {
     Ok(json!({ "entry": look(call, &to).await? }))
 }
 
+/// The directory that a client means by `path`, from the root.
+pub(super) async fn directory(call: &Call, path: &str) -> Result<String, RpcError> {
+    let path = absolute(path);
+    let facts = call.tenant.client.stat(path.as_bytes(), Links::Follow).await;
+    let facts = facts.map_err(|error| trouble(&error, &path))?;
+    if facts.kind != Kind::Dir {
+        let text = format!("path is not a directory: {path}");
+        return Err(RpcError::new(Code::InvalidArgument, text));
+    }
+    Ok(path)
+}
+
 async fn list(call: &Call) -> Result<Value, RpcError> {
     #[derive(Deserialize)]
     struct ListDir {
@@ -124,15 +136,8 @@ async fn list(call: &Call) -> Result<Value, RpcError> {
         depth: u32,
     }
     let ListDir { path, depth } = message(&call.body)?;
-    let path = absolute(&path);
-    let client = &call.tenant.client;
-    let facts = client.stat(path.as_bytes(), Links::Follow).await;
-    let facts = facts.map_err(|error| trouble(&error, &path))?;
-    if facts.kind != Kind::Dir {
-        let text = format!("path is not a directory: {path}");
-        return Err(RpcError::new(Code::InvalidArgument, text));
-    }
-    let listed = client.list(path.as_bytes(), depth.max(1), MOST).await;
+    let path = directory(call, &path).await?;
+    let listed = call.tenant.client.list(path.as_bytes(), depth.max(1), MOST).await;
     let (mut entries, _) = listed.map_err(|error| trouble(&error, &path))?;
     entries.sort_by(|one, other| parts(one).cmp(parts(other)));
     let mut shown = Vec::with_capacity(entries.len());

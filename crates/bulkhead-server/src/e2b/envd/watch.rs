@@ -6,10 +6,7 @@ use std::{
 };
 
 use axum::response::Response;
-use bulkhead_engine::rooms::{
-    Links,
-    tree::{Change, Depth, Item, Kind, Record, Records},
-};
+use bulkhead_engine::rooms::tree::{Change, Depth, Item, Record, Records};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{io::DuplexStream, task::AbortHandle};
@@ -17,8 +14,7 @@ use tokio::{io::DuplexStream, task::AbortHandle};
 use super::{
     Call,
     connect::{Code, Gone, RpcError, Stream, first, message, ping},
-    entry::absolute,
-    filesystem::{look, trouble},
+    filesystem::{directory, look, trouble},
 };
 use crate::{locked::locked, random};
 
@@ -57,16 +53,9 @@ async fn begin(
     call: &Call,
     wanted: &Watch,
 ) -> Result<(String, Records<DuplexStream>), RpcError> {
-    let path = absolute(&wanted.path);
-    let client = &call.tenant.client;
-    let facts = client.stat(path.as_bytes(), Links::Follow).await;
-    let facts = facts.map_err(|error| trouble(&error, &path))?;
-    if facts.kind != Kind::Dir {
-        let text = format!("path is not a directory: {path}");
-        return Err(RpcError::new(Code::InvalidArgument, text));
-    }
+    let path = directory(call, &wanted.path).await?;
     let depth = if wanted.recursive { Depth::Everything } else { Depth::Itself };
-    let watch = client.watch(path.as_bytes(), depth).await;
+    let watch = call.tenant.client.watch(path.as_bytes(), depth).await;
     let watch = watch.map_err(|error| trouble(&error, &path))?;
     Ok((path, Records::new(watch.into_stream())))
 }
