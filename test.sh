@@ -4,7 +4,7 @@
 #   --quick   without clippy
 #   --vm      also in a virtual machine with cgroup v2 and a systemd user session
 #   --images  also real tests of four languages in images that `image init` describes
-#   --soak    also 500 sandboxes at once, with a look at what they leave behind, and files of a GiB
+#   --soak    also 500 sandboxes at once, with a look at what they leave behind
 #
 # As root, the native backend is tried as root and as an ordinary user; as an ordinary user, only
 # as that one, and packages that are missing are installed with sudo.
@@ -170,8 +170,6 @@ if [ "$soak" = yes ]; then
     target=$(uname -m)-unknown-linux-musl
     cargo build --release --locked -p bulkhead --target "$target"
     cargo xtask bench density --check </dev/null || failed=1
-    say "big files and many rooms, with E2B's SDKs"
-    cargo test --locked -p bulkhead --test it -- --ignored e2b:: </dev/null || failed=1
 fi
 
 say "summary"

@@ -1,11 +1,21 @@
 // E2B's JavaScript SDK as it is, against the server.
 import assert from 'node:assert/strict'
-import { Sandbox, CommandExitError, FileNotFoundError } from 'e2b'
+import {
+  AuthenticationError, CommandExitError, FileNotFoundError, InvalidArgumentError, Sandbox, SandboxError,
+} from 'e2b'
 
 const room = await Sandbox.create({ timeoutMs: 120_000, envs: { FOO: 'bar' } })
 const ran = await room.commands.run('echo $FOO; echo err >&2')
 assert.deepEqual([ran.stdout, ran.stderr, ran.exitCode], ['bar\n', 'err\n', 0])
 await assert.rejects(room.commands.run('exit 3'), CommandExitError)
+
+// Who nobody in a sandbox is, and what no sandbox has.
+await assert.rejects(room.commands.run('id', { user: 'root' }), InvalidArgumentError)
+await assert.rejects(room.commands.run('id', { user: 'stranger' }), AuthenticationError)
+assert.equal((await room.commands.run('whoami; echo $USER', { user: 'user' })).stdout.split('\n')[1], 'user')
+const asked = Date.now()
+await assert.rejects(Sandbox.create({ mcp: { duckduckgo: {} } }), SandboxError)
+assert.ok(Date.now() - asked < 10_000)
 
 const cat = await room.commands.run('cat', { background: true, stdin: true })
 await room.commands.sendStdin(cat.pid, 'typed\n')

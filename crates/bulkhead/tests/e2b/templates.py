@@ -75,7 +75,8 @@ room.kill()
 
 # What was built before is not built again, unless that is wanted.
 def identity(second, **options):
-    first = Template().from_template("base").set_envs({"A": "b"}).set_workdir("/home/user/w")
+    first = Template().from_template("base").set_user("user").set_envs({"A": "b"})
+    first = first.set_workdir("/home/user/w")
     template = first.run_cmd("cat /proc/sys/kernel/random/uuid > id").run_cmd(second)
     lines = []
     Template.build(template, "kept", on_build_logs=lambda it: lines.append(it.message), **options)
@@ -104,6 +105,7 @@ assert {it.tag for it in Template.get_tags("my-site")} == {"default"}
 for broken, wanted in [
     (Template().from_template("base").run_cmd("echo before; exit 3"), "exit status 3"),
     (Template().from_template("base").run_cmd("whoami", user="root123"), "root123"),
+    (Template().from_template("base").set_user("root").run_cmd("id"), "root"),
     (Template().from_template("nobody").run_cmd("true"), "nobody"),
 ]:
     try:

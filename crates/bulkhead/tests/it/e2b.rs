@@ -290,16 +290,6 @@ fn snapshots_copies_and_templates_of_the_sdk_work() {
 }
 
 #[test]
-fn many_rooms_at_once_work_through_the_asynchronous_sdk() {
-    let server = Server::start();
-    let python = installed("python/bin/python");
-    let said = server.client(&python, &[script("crowd.py").to_str().unwrap(), "30"]);
-    assert_eq!(said, "all well\n");
-    assert_eq!(server.rooms(), "");
-}
-
-#[test]
-#[ignore = "two hundred rooms at once; test.sh --soak"]
 fn two_hundred_rooms_at_once_work_through_the_asynchronous_sdk() {
     let server = Server::start();
     let python = installed("python/bin/python");
@@ -308,33 +298,31 @@ fn two_hundred_rooms_at_once_work_through_the_asynchronous_sdk() {
     assert_eq!(server.rooms(), "");
 }
 
-/// Both SDKs send and fetch a file of so many MiB, of which the server holds but a little.
-fn big(count: u32) {
+/// A client sends and fetches a file of a GiB, of which the server holds but a little.
+fn gibibyte(client: impl FnOnce(&Server, &str) -> String) {
     let flags = ["--listen", "127.0.0.1:0", "--memory", "3g", "--disk", "2g"];
     let server = Server::start_with(&flags);
     let before = server.peak();
-    let python = installed("python/bin/python");
-    let count = count.to_string();
-    let said = server.client(&python, &[script("big.py").to_str().unwrap(), &count]);
-    assert_eq!(said, "all well\n");
-    let copy = installed("javascript").join("big.mjs");
-    std::fs::copy(script("big.mjs"), &copy).unwrap();
-    let node = Path::new("/usr/bin/node");
-    let said = server.client(node, &[copy.to_str().unwrap(), &count]);
-    assert_eq!(said, "all well\n");
+    assert_eq!(client(&server, "1024"), "all well\n");
     let grown = server.peak() - before;
     assert!(grown < 48 << 20, "the server has grown by {} MiB", grown >> 20);
 }
 
 #[test]
-fn big_files_pass_without_being_held() {
-    big(96);
+fn a_gibibyte_of_the_python_sdk_passes_both_ways_without_being_held() {
+    gibibyte(|server, count| {
+        let big = script("big.py");
+        server.client(&installed("python/bin/python"), &[big.to_str().unwrap(), count])
+    });
 }
 
 #[test]
-#[ignore = "a GiB four times; test.sh --soak"]
-fn a_gibibyte_passes_both_ways_without_being_held() {
-    big(1024);
+fn a_gibibyte_of_the_javascript_sdk_passes_both_ways_without_being_held() {
+    gibibyte(|server, count| {
+        let copy = installed("javascript").join("big.mjs");
+        std::fs::copy(script("big.mjs"), &copy).unwrap();
+        server.client(Path::new("/usr/bin/node"), &[copy.to_str().unwrap(), count])
+    });
 }
 
 #[test]

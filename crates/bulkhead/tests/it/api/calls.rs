@@ -401,7 +401,7 @@ fn everything_that_the_description_allows_is_answered_without_a_server_error() {
         let mut command = server.host.program(tool.to_str().unwrap());
         let ran = command.args(["--config-file", settings, "run", &url, "-H", &key]);
         let ran = ran.args(["--checks", "not_a_server_error", "--max-examples", "10"]);
-        let ran = ran.args(["--seed", "1", "--request-timeout", "30", "--max-time", "40"]);
+        let ran = ran.args(["--seed", "1", "--request-timeout", "30", "--workers", "2"]);
         let ran = ran.args(["--phases", "examples,fuzzing", "--no-color", flag, which]);
         let ran = server.host.ended(ran);
         assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
