@@ -110,29 +110,42 @@ def in_a_room(count):
     room.kill()
 
 
+def together(count, client):
+    """So many clients at once, each with a connection; how many seconds until all are done."""
+    failed = []
+
+    def run():
+        try:
+            client(http.client.HTTPConnection(SERVER.hostname, SERVER.port))
+        except Exception as error:
+            failed.append(error)
+
+    began = time.perf_counter()
+    clients = [threading.Thread(target=run) for _ in range(count)]
+    for it in clients:
+        it.start()
+    for it in clients:
+        it.join()
+    if failed:
+        raise failed[0]
+    return time.perf_counter() - began
+
+
 def creates_per_second():
     """Rooms made and ended by four clients that speak plain HTTP: the SDK itself would be measured."""
     until = time.perf_counter() + float(sys.argv[3])
     made = []
 
-    def client():
-        connection = http.client.HTTPConnection(SERVER.hostname, SERVER.port)
-        mine = 0
+    def client(connection):
         while time.perf_counter() < until:
             connection.request("POST", "/v2/sandboxes", b'{"templateID": "base"}', KEY)
             room = json.load(connection.getresponse())["sandboxID"]
             connection.request("DELETE", f"/sandboxes/{room}", headers=KEY)
             assert connection.getresponse().read() == b""
-            mine += 1
-        made.append(mine)
+            made.append(room)
 
-    began = time.perf_counter()
-    clients = [threading.Thread(target=client) for _ in range(4)]
-    for it in clients:
-        it.start()
-    for it in clients:
-        it.join()
-    return sum(made) / (time.perf_counter() - began)
+    took = together(4, client)
+    return len(made) / took
 
 
 class Plain(http.server.SimpleHTTPRequestHandler):
@@ -190,25 +203,17 @@ def files():
 
 def side_by_side(jobs, work):
     """Does `work` to each job, eight at a time, and says how many seconds all took."""
-    jobs, failed = list(jobs), []
+    jobs = list(jobs)
 
-    def client():
-        connection = http.client.HTTPConnection(SERVER.hostname, SERVER.port)
-        try:
-            while jobs and not failed:
-                work(connection, jobs.pop())
-        except Exception as error:
-            failed.append(error)
+    def client(connection):
+        while jobs:
+            try:
+                job = jobs.pop()
+            except IndexError:
+                return
+            work(connection, job)
 
-    began = time.perf_counter()
-    clients = [threading.Thread(target=client) for _ in range(8)]
-    for it in clients:
-        it.start()
-    for it in clients:
-        it.join()
-    if failed:
-        raise failed[0]
-    return time.perf_counter() - began
+    return together(8, client)
 
 
 def crowd(count):

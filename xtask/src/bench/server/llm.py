@@ -58,6 +58,11 @@ def rate(work):
     return max(rates)
 
 
+def fetch(room):
+    """By its own call for the archive: unpacking that needs a Python which not every host has."""
+    assert MEBIBYTES << 20 < len(room.get_archive("/tmp/blob")[0])
+
+
 def measure():
     began = time.perf_counter()
     times = {"cold create until first output": timed(first_output)}
@@ -69,8 +74,7 @@ def measure():
         times["exec round trip"] = timed(lambda: run(room, "true"))
         times["snippet in a fresh context"] = timed(lambda: run(room, "python3 -c 'print(1 + 1)'"))
         rates["upload"] = rate(lambda: room.copy_to_runtime("sent", "/tmp/blob"))
-        rates["download"] = rate(lambda: room.copy_from_runtime("/tmp/blob", "fetched"))
-    assert os.path.getsize("fetched") == MEBIBYTES << 20
+        rates["download"] = rate(lambda: fetch(room))
     return {"times": times, "rates": rates}
 
 

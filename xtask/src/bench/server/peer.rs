@@ -2,7 +2,6 @@
 
 use bulkhead_testbed::{Dockerd, IMAGE, Setup};
 
-use crate::bench::cgroup_parent::CgroupParent;
 use crate::bench::server::client::Samples;
 use crate::programs;
 use crate::scratch::Scratch;
@@ -22,9 +21,7 @@ pub(super) fn measure(
     if !rustix::process::geteuid().is_root() {
         return Err(Trouble::new("a private daemon needs root"));
     }
-    let cgroup = CgroupParent::new();
-    let setup = Setup::new(cgroup.path().trim_start_matches('/'));
-    let dockerd = Dockerd::ready(setup).map_err(Trouble::new)?;
+    let dockerd = Dockerd::ready(Setup::new("bulkhead-bench-peer")).map_err(Trouble::new)?;
     let drive = programs::repository().join("xtask/src/bench/server/llm.py");
     let said = programs::output(
         programs::command(&python)
