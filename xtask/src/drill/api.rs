@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::drill::site::{Site, must, until};
+use crate::drill::site::{Site, must, stop, until};
 use crate::trouble::{OrTrouble, Trouble};
 
 /// How long a server may take until it answers.
@@ -83,7 +83,7 @@ impl<'a> Api<'a> {
     pub(super) fn stop(&self) -> Result<(), Trouble> {
         let child = self.child.borrow_mut().take();
         let Some(mut child) = child else { return Ok(()) };
-        self.site.stop_at(&mut child, &self.socket())
+        stop(&mut child, &self.socket())
     }
 
     /// How many descriptors it has open.

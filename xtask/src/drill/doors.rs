@@ -82,8 +82,7 @@ fn killed(site: &Site) -> Result<Seen, Trouble> {
 
 fn points(site: &Site) -> Result<Seen, Trouble> {
     let step = usize::try_from(site.count(5, 1)).unwrap_or(1);
-    let mut deaths = 0;
-    for at in (1..=MOST).step_by(step) {
+    for (deaths, at) in (1..=MOST).step_by(step).enumerate() {
         let api = Api::of(site);
         let number = at.to_string();
         api.start(&[("BULKHEAD_CRASH_AT", &number)])?;
@@ -101,7 +100,6 @@ fn points(site: &Site) -> Result<Seen, Trouble> {
                 "{deaths} deaths, each put right by the next server"
             )));
         }
-        deaths += 1;
     }
     Err(Trouble::new(format!("there is no end of places after {MOST}")))
 }

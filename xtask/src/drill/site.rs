@@ -154,17 +154,9 @@ impl Site {
         side_by_side(&names, |name| self.say(&["create", "--name", name]).map(drop))
     }
 
-    /// Asks a server to stop, as a service manager would; its socket goes with it.
+    /// Asks the server of this place to stop.
     pub(super) fn stop(&self, server: &mut Child) -> Result<(), Trouble> {
-        self.stop_at(server, &self.runtime().join("bulkhead.sock"))
-    }
-
-    /// The same for one whose socket is elsewhere.
-    pub(super) fn stop_at(&self, server: &mut Child, socket: &Path) -> Result<(), Trouble> {
-        processes::signal(server.id(), Signal::TERM)?;
-        let status = in_time(server)?;
-        must(status.success(), || format!("the server ended with {status}"))?;
-        must(!socket.exists(), || "the server left its socket behind".to_owned())
+        stop(server, &self.runtime().join("bulkhead.sock"))
     }
 
     /// Ends and forgets every room.
@@ -173,6 +165,14 @@ impl Site {
         side_by_side(&names, |id| self.say(&["rm", "--force", id]).map(drop))?;
         Ok(())
     }
+}
+
+/// Asks a server to stop, as a service manager would; its socket goes with it.
+pub(super) fn stop(server: &mut Child, socket: &Path) -> Result<(), Trouble> {
+    processes::signal(server.id(), Signal::TERM)?;
+    let status = in_time(server)?;
+    must(status.success(), || format!("the server ended with {status}"))?;
+    must(!socket.exists(), || "the server left its socket behind".to_owned())
 }
 
 /// Runs a command to its end, which must come soon.

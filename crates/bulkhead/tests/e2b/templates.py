@@ -89,7 +89,7 @@ def identity(second, **options):
 one, cached = identity("echo one > second")
 assert one[1:] == ["one", "b"] and not cached, (one, cached)
 other, cached = identity("echo other > second")
-assert other == [one[0], "other", "b"] and len(cached) == 3, (other, cached)
+assert other == [one[0], "other", "b"] and len(cached) == 4, (other, cached)
 again, cached = identity("echo other > second", skip_cache=True)
 assert again[0] != one[0] and not cached, (again, cached)
 assert Template.exists("kept") and Sandbox.delete_snapshot("kept")

@@ -144,8 +144,8 @@ asking! {
         /// What it reads.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub stdin: Option<String>,
-        /// How much of each stream is kept, in bytes: the first half and the last; 1 MiB if not
-        /// said, 16 MiB at most.
+        /// How much of each stream is kept, in bytes: the first half and the last; 1 MiB if not said,
+        /// 16 MiB at most.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub keep_bytes: Option<u64>,
         /// How output is written in the answer.
