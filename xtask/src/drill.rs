@@ -146,7 +146,7 @@ fn twice(drill: &Drill, bulkhead: &Path, size: Size) -> Result<String, Trouble> 
 fn one(drill: &Drill, site: &Site) -> Result<Seen, Trouble> {
     // What is made once and stays is no leak.
     site.say(&["create", "--name", "first"])?;
-    site.say(&["checkpoint", "create", "first", "--name", "first"])?;
+    site.say(&["checkpoint", "create", "first", "first"])?;
     site.say(&["checkpoint", "rm", "first"])?;
     site.forget_all()?;
     let watch = Watch::start(site.bulkhead(), site.watched())?;

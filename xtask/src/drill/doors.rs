@@ -81,7 +81,7 @@ fn killed(site: &Site) -> Result<Seen, Trouble> {
 }
 
 fn points(site: &Site) -> Result<Seen, Trouble> {
-    let step = usize::try_from(site.count(5, 1)).unwrap_or(1);
+    let step = usize::try_from(site.count(2, 1)).unwrap_or(1);
     for (deaths, at) in (1..=MOST).step_by(step).enumerate() {
         let api = Api::of(site);
         let number = at.to_string();

@@ -16,7 +16,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{HeaderMap, Method, StatusCode, header::AUTHORIZATION};
+use http::{
+    HeaderMap, Method, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE},
+};
 use http_body_util::{BodyExt as _, Limited};
 
 use self::connect::{Code, RpcError};
@@ -120,7 +123,10 @@ pub(crate) async fn within(tenant: Arc<Tenant>, request: Request) -> Response {
     };
     let call = Call { tenant, wire, headers: parts.headers, body: body.to_bytes() };
     if let Err(error) = known_user(&call.headers) {
-        return error.into_response();
+        // On a stream, clients understand an error only as its end.
+        let streams = call.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        let streams = streams.is_some_and(|it| it.starts_with("application/connect+"));
+        return if streams { connect::failed(&error) } else { error.into_response() };
     }
     match (method, path.as_str()) {
         (Method::GET, "/envs") => envs(&call),
@@ -156,6 +162,6 @@ fn envs(call: &Call) -> Response {
     let body = serde_json::to_string(&call.tenant.facts.env).unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     let json = http::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    response.headers_mut().insert(CONTENT_TYPE, json);
     response
 }

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod calls;
+mod refusals;
 mod remote;
 mod threats;
 
@@ -10,7 +11,7 @@ use std::{
     net::TcpStream,
     os::unix::net::UnixStream,
     path::PathBuf,
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
@@ -60,9 +61,16 @@ impl Server {
 
     /// One that is started with `flags`.
     pub(crate) fn with_flags(host: Host, flags: &[&str]) -> Self {
+        Self::surrounded(host, flags, |_| ())
+    }
+
+    /// One with surroundings of its own.
+    fn surrounded(host: Host, flags: &[&str], surround: impl FnOnce(&mut Command)) -> Self {
         let key = host.bulkhead(["key", "create", "test"]).stdout.trim().to_owned();
-        let flags = [&["--listen", "127.0.0.1:0"], flags].concat();
-        let (child, address) = started(&host, &flags);
+        let flags = [&["serve", "--listen", "127.0.0.1:0"], flags].concat();
+        let mut command = host.command(&flags);
+        surround(&mut command);
+        let (child, address) = begun(command);
         Self { host, child, address, key }
     }
 
@@ -143,8 +151,12 @@ impl Server {
 }
 
 fn started(host: &Host, args: &[&str]) -> (Child, String) {
-    let words = ["serve"].iter().chain(args);
-    let mut child = host.command(words).stderr(Stdio::piped()).spawn().unwrap();
+    begun(host.command(["serve"].iter().chain(args)))
+}
+
+/// A server that `command` starts, and where it is.
+fn begun(mut command: Command) -> (Child, String) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
     let address = told
         .find_map(|line| {
