@@ -129,13 +129,14 @@ impl Line {
             host.map_err(|_| Answer::plain(StatusCode::BAD_REQUEST, "the host has no name"))?,
         );
         if self.security != Security::Plain {
-            let used = self.room.vault.swap(&to.host, headers);
+            let vault = self.room.vault();
+            let used = vault.swap(&to.host, headers);
             let used = used.map_err(|why| Answer::plain(StatusCode::FORBIDDEN, why))?;
             for name in used {
                 self.room.report.secret_used(name, &to.host);
             }
         }
-        let swap = self.room.vault.redaction(&to.host);
+        let swap = self.room.vault().redaction(&to.host);
         if swap.is_some() || self.room.meter.counts_tokens_of(&to.host) {
             // What comes back must be readable here.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));

@@ -18,8 +18,8 @@ use tokio::{
 };
 
 use crate::{
-    Entrances, GatewayPlan, authority::Authority, dns, entrance, report::Report, room::Room,
-    wire::Wire,
+    BoundSecret, Entrances, GatewayPlan, authority::Authority, dns, entrance, report::Report,
+    room::Room, wire::Wire,
 };
 
 /// The way out of one sandbox.
@@ -48,6 +48,17 @@ pub enum StartFailed {
     /// The certificate authorities of the host.
     #[error("could not read the certificate authorities of the host: {0}")]
     Roots(String),
+}
+
+/// Why headers are not set.
+#[derive(Debug, thiserror::Error)]
+pub enum HeadersRefused {
+    /// Nothing that passes can be read.
+    #[error("the sandbox was made without headers to set, and its programs trust no gateway")]
+    Untrusted,
+    /// One of them cannot be.
+    #[error("a header cannot be set: {0}")]
+    Odd(#[from] io::Error),
 }
 
 impl Gateway {
@@ -122,6 +133,26 @@ impl Gateway {
         self.room.replace_rules(rules);
     }
 
+    /// Has `headers` set on requests from now on, instead of those whose names begin with
+    /// `prefix`; to be followed by [`Gateway::replace_rules`], which ends connections that passed
+    /// unread and must not any more.
+    ///
+    /// Only where programs inside trust the gateway already: no certificate gets into a sandbox
+    /// that lives.
+    pub fn set_headers(
+        &self,
+        prefix: &str,
+        headers: Vec<BoundSecret>,
+    ) -> Result<(), HeadersRefused> {
+        if !headers.is_empty() {
+            if self.room.authority.is_none() {
+                return Err(HeadersRefused::Untrusted);
+            }
+            no_core_dumps()?;
+        }
+        Ok(self.room.set_headers(prefix, headers)?)
+    }
+
     /// What has passed so far, and who was refused.
     pub fn usage(&self) -> EgressUsage {
         EgressUsage { denied: self.room.report.all_denied(), ..self.room.meter.usage() }
@@ -129,7 +160,7 @@ impl Gateway {
 
     /// The variables that stand for secrets inside, with the placeholders that they hold.
     pub fn placeholders(&self) -> BTreeMap<String, String> {
-        self.room.vault.placeholders()
+        self.room.vault().placeholders()
     }
 
     /// The certificate authority that programs inside must trust, in PEM; none if no host needs

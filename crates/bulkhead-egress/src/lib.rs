@@ -46,7 +46,7 @@ mod wire;
 
 pub use dial::{Connecting, Connector, Direct};
 pub use entrance::Entrances;
-pub use gateway::{Gateway, StartFailed};
+pub use gateway::{Gateway, HeadersRefused, StartFailed};
 pub use neighbours::{Neighbours, Reaching};
 pub use plan::{BoundSecret, GatewayPlan, InvalidProxy, ProxyAddress, Timings, Upstream};
 pub use resolve::{Resolver, Resolving, SystemResolver};

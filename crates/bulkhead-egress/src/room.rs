@@ -1,8 +1,9 @@
 //! What a gateway knows about its one sandbox.
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use bulkhead_policy::EgressRules;
@@ -10,7 +11,7 @@ use bulkhead_spec::{Budget, EgressEvent, Host};
 use tokio::sync::{Semaphore, watch};
 
 use crate::{
-    Connector, GatewayPlan, Neighbours, Resolver, StartFailed, Timings, Upstream,
+    BoundSecret, Connector, GatewayPlan, Neighbours, Resolver, StartFailed, Timings, Upstream,
     authority::Authority, destination::Destination, meter::Meter, report::Report,
     synthetic::Names, trust::Trust, vault::Vault,
 };
@@ -30,7 +31,7 @@ pub(crate) struct Room {
     pub(crate) upstream: Upstream,
     pub(crate) own: Vec<SocketAddr>,
     pub(crate) timings: Timings,
-    pub(crate) vault: Vault,
+    vault: Mutex<Arc<Vault>>,
     pub(crate) authority: Option<Authority>,
     pub(crate) trust: Trust,
     /// How many connections may be served at once, judged or not.
@@ -52,7 +53,7 @@ impl Room {
             rules: watch::Sender::new(Arc::new(plan.rules)),
             lobby: Arc::new(Semaphore::new(meter.most_connections() + WAITING)),
             meter,
-            vault,
+            vault: Mutex::new(Arc::new(vault)),
             authority,
             trust,
             report,
@@ -86,6 +87,22 @@ impl Room {
     /// The rules of this moment, and word when they are replaced.
     pub(crate) fn watch_rules(&self) -> watch::Receiver<Arc<EgressRules>> {
         self.rules.subscribe()
+    }
+
+    /// The secrets of this moment.
+    pub(crate) fn vault(&self) -> Arc<Vault> {
+        Arc::clone(&self.vault.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has `headers` set from now on, instead of those whose names begin with `prefix`.
+    pub(crate) fn set_headers(
+        &self,
+        prefix: &str,
+        headers: Vec<BoundSecret>,
+    ) -> io::Result<()> {
+        let mut vault = self.vault.lock().unwrap_or_else(PoisonError::into_inner);
+        *vault = Arc::new(vault.with_headers(prefix, headers)?);
+        Ok(())
     }
 
     /// Replaces the rules. What is under way and not allowed any more is cut.

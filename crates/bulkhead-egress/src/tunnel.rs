@@ -27,7 +27,7 @@ pub(crate) fn is_blind(room: &Room, permit: &Permit) -> bool {
 /// Whether somebody must read what is said: to judge requests, to put in a secret, to count.
 fn must_read(room: &Room, permit: &Permit) -> bool {
     let host = &permit.destination().host;
-    permit.needs_reading() || room.vault.is_for(host) || room.meter.counts_tokens_of(host)
+    permit.needs_reading() || room.vault().is_for(host) || room.meter.counts_tokens_of(host)
 }
 
 /// Passes on what is said, if it is what may be said here; `outside` is there if it was dialled.
@@ -55,7 +55,10 @@ pub(crate) async fn serve(
             if must_read(room, &permit) {
                 terminate::serve(room, permit, inside).await;
             } else {
-                pass_on(room, &permit, inside, outside).await;
+                tokio::select! {
+                    () = pass_on(room, &permit, inside, outside) => {}
+                    () = to_be_read(room, &permit) => {}
+                }
             }
         }
         Ok(First::Other) if permit.lets_speak(Speech::Http) => {
@@ -68,6 +71,17 @@ pub(crate) async fn serve(
             inside.reset();
         }
         Err(_) => inside.reset(),
+    }
+}
+
+/// Ends when what passes unread would have to be read by now: whoever connects again is.
+async fn to_be_read(room: &Room, permit: &Permit) {
+    let mut rules = room.watch_rules();
+    while !must_read(room, permit) {
+        if rules.changed().await.is_err() {
+            // Nobody is left to change anything.
+            std::future::pending::<()>().await;
+        }
     }
 }
 

@@ -24,13 +24,17 @@ use crate::{BoundSecret, base64};
 /// The secrets of one sandbox.
 pub(crate) struct Vault {
     kept: Vec<Arc<Kept>>,
+    /// Values of headers that are set no more. A host may still repeat them.
+    retired: Vec<Arc<Kept>>,
     /// Credentials that were encoded with a value in them, as they went and as they had come: a
     /// host may repeat them, now or later.
-    encoded: Mutex<Vec<Arc<Kept>>>,
+    encoded: Arc<Mutex<Vec<Arc<Kept>>>>,
 }
 
 /// The most credentials of a sandbox that are remembered; programs use one or two.
 const MOST_ENCODED: usize = 32;
+/// The most headers of before that are remembered.
+const MOST_RETIRED: usize = 256;
 
 pub(super) struct Kept {
     name: String,
@@ -53,7 +57,22 @@ impl Vault {
             Ok(Arc::new(Kept { name, value, placeholder, hosts, set }))
         };
         let kept = secrets.into_iter().map(keep).collect::<io::Result<_>>()?;
-        Ok(Self { kept, encoded: Mutex::default() })
+        Ok(Self { kept, retired: Vec::new(), encoded: Arc::default() })
+    }
+
+    /// The same with `headers` to be set, instead of those whose names begin with `prefix`.
+    pub(crate) fn with_headers(
+        &self,
+        prefix: &str,
+        headers: Vec<BoundSecret>,
+    ) -> io::Result<Self> {
+        let is_meant = |it: &Arc<Kept>| it.set.is_some() && it.name.starts_with(prefix);
+        let (gone, stay): (Vec<_>, Vec<_>) = self.kept.iter().cloned().partition(is_meant);
+        let fresh = Self::new(headers)?.kept;
+        let mut retired = [self.retired.as_slice(), &gone].concat();
+        retired.drain(..retired.len().saturating_sub(MOST_RETIRED));
+        let kept = [stay, fresh].concat();
+        Ok(Self { kept, retired, encoded: Arc::clone(&self.encoded) })
     }
 
     /// Whether any secret is for `host`.
@@ -88,7 +107,8 @@ impl Vault {
     pub(crate) fn redaction(&self, host: &Host) -> Option<Swap> {
         let encoded = self.encoded().clone();
         let encoded = encoded.into_iter().filter(|it| it.is_for(host));
-        let kept: Vec<_> = self.of(host).cloned().chain(encoded).collect();
+        let retired = self.retired.iter().filter(|it| it.is_for(host));
+        let kept: Vec<_> = self.of(host).chain(retired).cloned().chain(encoded).collect();
         if kept.is_empty() { None } else { Some(Swap(kept)) }
     }
 

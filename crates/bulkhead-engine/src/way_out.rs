@@ -26,7 +26,7 @@ use bulkhead_spec::{
 use tokio::task::JoinSet;
 
 use self::control::Control;
-pub use self::control::{Ask, Reply, ask, socket_of};
+pub use self::control::{Ask, Headers, Reply, ask, socket_of};
 use crate::{Ledger, RunError, engine::describe, neighbours::Member};
 
 /// What the host adds to the way out of its sandboxes.

@@ -9,10 +9,10 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 
 use crate::{
-    servers::{Pki, Web},
+    servers::{Pki, Web, tls},
     stage::{Stage, World, rules},
     terminated::{many, say, trusting},
-    ways::{TUNNELS, Way},
+    ways::{TUNNELS, Way, is_over, reach},
 };
 
 const VALUE: &str = "sk-ant-api03-CaNaRy0123456789abcdefghijklmnopqrstuv";
@@ -250,4 +250,65 @@ async fn a_header_is_set_by_the_gateway_for_its_hosts_only() {
         let heard = format!("{:?}", web.heard().pop().unwrap());
         assert!(!heard.contains(VALUE), "{way:?} {heard}");
     }
+}
+
+/// A header of the name that a client of ours gives it.
+fn header(at: u32, host: &str, value: &str) -> BoundSecret {
+    let set = bulkhead_spec::SetHeader { name: "X-Token".to_owned(), word: None };
+    BoundSecret {
+        name: format!("CLIENT_{at}"),
+        value: Secret::new(value),
+        hosts: vec![host.parse().unwrap()],
+        header: Some(set),
+    }
+}
+
+#[tokio::test]
+async fn headers_are_changed_while_the_sandbox_lives() {
+    const OLD: &str = "old-token-0123456789";
+    let pki = Pki::new();
+    let world = Arc::new(World::default());
+    let web = Web::default();
+    for (name, address) in [("api.good.com", "203.0.113.1"), ("other.com", "203.0.113.2")] {
+        world.put(name, address, 443, web.secure(&pki, name).await);
+    }
+    let allowed = || rules(&["api.good.com", "other.com"], &[]);
+    // One that a client has set, and one of the machine's owner.
+    let owner = bulkhead_spec::SetHeader { name: "X-Owner".to_owned(), word: None };
+    let owner = BoundSecret { header: Some(owner), ..key(VALUE) };
+    let secrets = vec![header(0, "api.good.com", OLD), owner];
+    let stage =
+        Stage::with(&world, GatewayPlan { rules: allowed(), secrets, ..trusting(&pki) });
+    let set = |headers: Vec<BoundSecret>| {
+        stage.gateway.set_headers("CLIENT_", headers).unwrap();
+        stage.gateway.replace_rules(allowed());
+    };
+    // Nobody reads what goes to the other host, until it has a header.
+    let unread = reach(&stage, Way::Connect, "other.com", 443).await.stream();
+    let unread = tls(unread, &pki.pem, "other.com", &["http/1.1"]).await.unwrap();
+    set(vec![header(0, "other.com", "new"), header(1, "api.good.com", "newer")]);
+    assert!(is_over(&mut unread.into_inner().0).await);
+    for (host, value) in [("other.com", "new"), ("api.good.com", "newer")] {
+        web.answer(Response::new(Full::from(format!("it was {OLD}"))));
+        let said = say(&stage, Way::Connect, host, &get(host, "X-Token: forged")).await;
+        let heard = web.heard().pop().unwrap();
+        assert_eq!(heard.headers["x-token"], value, "{host}");
+        // What was set before is still no business of the sandbox.
+        assert_eq!(said.contains(OLD), host == "other.com", "{said}");
+    }
+    set(Vec::new());
+    say(&stage, Way::Connect, "api.good.com", &get("api.good.com", "X-Token: mine")).await;
+    let heard = web.heard().pop().unwrap();
+    assert_eq!(
+        (&heard.headers["x-token"], &heard.headers["x-owner"]),
+        (&"mine".parse().unwrap(), &VALUE.parse().unwrap())
+    );
+}
+
+#[tokio::test]
+async fn a_sandbox_that_trusts_no_gateway_gets_no_headers_later() {
+    let stage = Stage::new(&Arc::new(World::default()), &["api.good.com"], &[]);
+    let refused = stage.gateway.set_headers("CLIENT_", vec![header(0, "api.good.com", "x")]);
+    assert!(refused.unwrap_err().to_string().contains("trust no gateway"));
+    stage.gateway.set_headers("CLIENT_", Vec::new()).unwrap();
 }

@@ -15,9 +15,9 @@ use std::{
     time::Duration,
 };
 
-use bulkhead_egress::Gateway;
+use bulkhead_egress::{BoundSecret, Gateway};
 use bulkhead_policy::{EgressRules, Verdict};
-use bulkhead_spec::{EgressUsage, Host, Sourced};
+use bulkhead_spec::{EgressUsage, Host, Secret, SecretBinding, SecretSource, Sourced};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -62,6 +62,9 @@ pub enum Ask {
         allow: Vec<Sourced>,
         /// What it denies now.
         deny: Vec<Sourced>,
+        /// Headers that are set from now on, their values in files; none to leave them as they are.
+        #[serde(default)]
+        headers: Option<Headers>,
     },
     /// Whether a host may be reached.
     Check {
@@ -70,6 +73,15 @@ pub enum Ask {
         /// On which port.
         port: u16,
     },
+}
+
+/// Headers that are to be set.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Headers {
+    /// How the names of those begin that they take the place of.
+    pub prefix: String,
+    /// All of them.
+    pub set: Vec<SecretBinding>,
 }
 
 /// What is answered.
@@ -192,7 +204,10 @@ fn perform(ask: Ask, gateway: &Gateway) -> Reply {
             changed(more.into_iter().fold(rules, EgressRules::denying))
         }
         Ask::Remove { rules: named } => changed(without(rules, &named)),
-        Ask::Replace { origin, also, allow, deny } => {
+        Ask::Replace { origin, also, allow, deny, headers } => {
+            if let Some(Err(why)) = headers.map(|it| set(it, gateway)) {
+                return Reply::Refused { why };
+            }
             let all: Vec<_> = rules.allowed().iter().chain(rules.denied()).cloned().collect();
             let said = all.iter().filter(|it| it.origin == origin).chain(&also);
             let rules = said.fold(rules, |rules, it| rules.without(&it.rule, &it.origin));
@@ -204,6 +219,19 @@ fn perform(ask: Ask, gateway: &Gateway) -> Reply {
             Err(error) => Reply::Refused { why: error.to_string() },
         },
     }
+}
+
+/// Has the gateway set these headers.
+fn set(Headers { prefix, set }: Headers, gateway: &Gateway) -> Result<(), String> {
+    let bound = |SecretBinding { name, source, hosts, header }: SecretBinding| {
+        let SecretSource::File(path) = source else {
+            return Err(format!("the value of `{name}` is in no file"));
+        };
+        let value = fs::read_to_string(path).map_err(|error| format!("`{name}`: {error}"))?;
+        Ok(BoundSecret { name, value: Secret::new(value), hosts, header })
+    };
+    let all: Result<Vec<_>, String> = set.into_iter().map(bound).collect();
+    gateway.set_headers(&prefix, all?).map_err(|error| error.to_string())
 }
 
 /// `rules` without everything that was said about those `named`.

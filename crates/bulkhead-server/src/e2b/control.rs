@@ -27,7 +27,6 @@ use super::{
     filter::{Filter, pairs},
     network::Wish,
     objects::{NewSandbox, VolumeMount, detail, listed, sandbox},
-    transforms,
 };
 use crate::{
     clock::rfc3339,
@@ -111,9 +110,7 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     let network = network_of(&wanted);
     // What cannot be held is refused before anything is made.
     network.rules(house.egress())?;
-    let none = transforms::Rules::default();
-    let headers = network.rules.as_ref().unwrap_or(&none);
-    let headers = transforms::headers(headers, &house.secrets)?;
+    let headers = network.headers(&house.secrets)?;
     let mounts = mounts_of(house, wanted.volume_mounts.as_deref().unwrap_or_default())?;
     let auto_resume = wanted.auto_resume.as_ref().is_some_and(|it| it.enabled);
     if wanted.auto_pause_memory == Some(false) && auto_resume {
@@ -372,8 +369,14 @@ async fn logs(State(house): Shared, Path(id): Path<String>) -> Answer {
 async fn network(State(house): Shared, Path(id): Path<String>, body: Bytes) -> Answer {
     let wish: Wish = parsed(&body)?;
     let tenant = tenant(&house, &id)?;
-    let ask = wish.ask(house.egress())?;
+    // What cannot be held is refused before anything is changed.
+    wish.rules(house.egress())?;
+    let headers = wish.headers(&house.secrets)?;
+    let headers = house.lay_live(&id, &headers).map_err(internal)?;
+    let ask = wish.ask(house.egress(), headers)?;
     let told = house.tell_gateway(&id, ask).await;
+    // Whoever was told has read them by now.
+    house.forget_live(&id);
     match told.map_err(internal)? {
         Some(Reply::Refused { why }) => Err(ApiError::new(400, why)),
         Some(Reply::Rules { .. } | Reply::Verdict { .. }) => {

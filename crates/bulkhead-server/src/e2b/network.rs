@@ -5,12 +5,16 @@
 //! `allow_internet_access` is no such ask: clients send `true` though nobody said so. Where the two
 //! differ otherwise, the stricter holds: what a client denies is denied though it also allows it.
 
-use bulkhead_engine::way_out::Ask;
+use bulkhead_engine::way_out::{Ask, Headers};
 use bulkhead_spec::{Egress, Network, Preset, Sourced, Spec, allowing, denying};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{error::ApiError, transforms};
+use super::{
+    error::ApiError,
+    transforms::{self, Header},
+};
+use crate::secrets::Secrets;
 
 /// Who said a rule that a client of this server said.
 const ORIGIN: &str = "the sandbox's client";
@@ -138,15 +142,16 @@ impl Wish {
         self.closes() && self.allow_out.is_empty()
     }
 
+    /// The headers that it sets.
+    pub(crate) fn headers(&self, secrets: &Secrets) -> Result<Vec<Header>, ApiError> {
+        self.rules.as_ref().map_or(Ok(Vec::new()), |it| transforms::headers(it, secrets))
+    }
+
     /// How a room that has a gateway is told, on a server whose own rules are those of `base`.
-    pub(crate) fn ask(&self, base: &Egress) -> Result<Ask, ApiError> {
-        if self.rules.as_ref().is_some_and(|it| !it.is_empty()) {
-            let message = "header transforms are set when a sandbox is created, not later";
-            return Err(ApiError::new(400, message));
-        }
+    pub(crate) fn ask(&self, base: &Egress, headers: Headers) -> Result<Ask, ApiError> {
         let Rules { allow, deny } = self.rules(base)?;
         let (origin, also) = (ORIGIN.to_owned(), base.allow.clone());
-        Ok(Ask::Replace { origin, also, allow, deny })
+        Ok(Ask::Replace { origin, also, allow, deny, headers: Some(headers) })
     }
 }
 

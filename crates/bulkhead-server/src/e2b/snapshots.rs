@@ -21,7 +21,7 @@ use super::{
     page::{page, said},
 };
 use crate::{
-    house::{Facts, House},
+    house::{Facts, House, Tenant},
     random,
     templates::{DEFAULT, Template, Version, is_name, uuid},
 };
@@ -112,9 +112,13 @@ async fn fork(State(house): Shared, Path(id): Path<String>, body: Bytes) -> Answ
     }
     let mut copies = Vec::new();
     for _ in 0..count {
-        copies.push(copied(&origin.facts)?);
+        copies.push(copied(&origin)?);
     }
-    let made = house.fork(&origin, &copies, timeout).await;
+    // What was said about the network since it was made is true of its copies too.
+    let now = origin.network();
+    let changed = now != origin.facts.network;
+    let headers = changed.then(|| now.headers(&house.secrets)).transpose()?;
+    let made = house.fork(&origin, &copies, timeout, headers.as_deref()).await;
     let made = made.map_err(|error| match error {
         crate::house::ForkError::Disk(error) => failed(&error, &id),
         crate::house::ForkError::Rooms(error) => refused(&error),
@@ -124,13 +128,15 @@ async fn fork(State(house): Shared, Path(id): Path<String>, body: Bytes) -> Answ
 }
 
 /// What the guests of a copy are promised: the same, by other tokens.
-fn copied(facts: &Facts) -> Result<Facts, ApiError> {
+fn copied(origin: &Tenant) -> Result<Facts, ApiError> {
+    let facts = &origin.facts;
     let again = |token: &Option<String>| {
         token.as_ref().map(|_| random::token()).transpose().map_err(internal)
     };
     Ok(Facts {
         access: again(&facts.access)?,
         traffic: again(&facts.traffic)?,
+        network: origin.network(),
         started: crate::clock::micros(),
         ..facts.clone()
     })

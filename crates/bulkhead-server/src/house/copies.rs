@@ -7,7 +7,7 @@ use bulkhead_engine::rooms::{
 };
 
 use super::{Facts, House, LABEL, Tenant};
-use crate::{random, templates::Version};
+use crate::{e2b::transforms::Header, random, templates::Version};
 
 /// Labels of Bulkhead's own: some of what they say opens doors.
 pub(crate) const OWN_LABELS: &str = "bulkhead.";
@@ -117,12 +117,14 @@ impl House {
         self.copies(origin, &ids, plain).await
     }
 
-    /// Makes a copy of a room for each of `copies`, which say what its guests are promised.
+    /// Makes a copy of a room for each of `copies`, which say what its guests are promised; with
+    /// these headers and their own network, if that is another than the room was made with.
     pub(crate) async fn fork(
         &self,
         origin: &Tenant,
         copies: &[Facts],
         timeout: Duration,
+        changed: Option<&[Header]>,
     ) -> Result<Vec<Arc<Tenant>>, ForkError> {
         let listed = self.journal.find(&origin.id);
         let listed = listed.map_err(|error| ForkError::Disk(error.into()))?;
@@ -137,6 +139,9 @@ impl House {
             record.labels.insert(LABEL.to_owned(), serde_json::to_string(facts)?);
             record.lifetime = facts.lifetime(timeout);
             record.spec.env.insert("E2B_SANDBOX_ID".into(), record.id.as_str().into());
+            if let Some(headers) = changed {
+                self.reconnect(record, facts, headers)?;
+            }
             Ok(())
         };
         let records = self.copies(&listed, &ids, promised).await?;
@@ -144,6 +149,21 @@ impl House {
             self.adopt(record).await;
         }
         Ok(records.iter().filter_map(|it| self.tenant(&it.id)).collect())
+    }
+
+    /// Gives the room of `record` the network that `facts` speak of, with these headers.
+    fn reconnect(
+        &self,
+        record: &mut Record,
+        facts: &Facts,
+        headers: &[Header],
+    ) -> io::Result<()> {
+        let mut spec = self.base.spec.clone();
+        facts.network.apply(&mut spec).map_err(io::Error::other)?;
+        let laid = self.lay_headers(&record.id, headers)?;
+        spec.egress.secrets.extend(laid);
+        (record.spec.network, record.spec.egress) = (spec.network, spec.egress);
+        Ok(())
     }
 
     /// Makes copies of a room by these ids and names, each as `changed` makes it: all, or none.

@@ -1,12 +1,21 @@
 //! Headers that the gateway of a room sets: their values lie where only it reads them.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
-use bulkhead_engine::rooms::{Life, Record};
+use bulkhead_engine::{
+    rooms::{Life, Record},
+    way_out::Headers,
+};
 use bulkhead_spec::{SecretBinding, SecretSource};
 
 use super::House;
 use crate::{e2b::transforms::Header, private};
+
+/// How the names of headers begin.
+const PREFIX: &str = "E2B_HEADER_";
 
 impl House {
     /// Writes the values of headers where only the gateway of the room reads them.
@@ -15,18 +24,13 @@ impl House {
         id: &str,
         headers: &[Header],
     ) -> io::Result<Vec<SecretBinding>> {
-        let dir = self.headers_of(id);
-        let lay = |(at, header): (usize, &Header)| {
-            let file = dir.join(at.to_string());
-            private::write(&file, header.value.expose().as_bytes())?;
-            Ok(SecretBinding {
-                name: format!("HEADER_{at}"),
-                source: SecretSource::File(file),
-                hosts: vec![header.host.clone()],
-                header: Some(header.set.clone()),
-            })
-        };
-        headers.iter().enumerate().map(lay).collect()
+        lay(&self.headers_of(id), headers)
+    }
+
+    /// The same for a room that lives, beside those that it was made with.
+    pub(crate) fn lay_live(&self, id: &str, headers: &[Header]) -> io::Result<Headers> {
+        let set = lay(&self.headers_of(id).join("live"), headers)?;
+        Ok(Headers { prefix: PREFIX.to_owned(), set })
     }
 
     /// Whether `binding` is a header that was laid for the gateway of a room.
@@ -58,6 +62,11 @@ impl House {
         self.base.state.join("headers").join(id)
     }
 
+    /// Forgets what was laid for a room that lives, once its gateway knows it.
+    pub(crate) fn forget_live(&self, id: &str) {
+        std::fs::remove_dir_all(self.headers_of(id).join("live")).unwrap_or_default();
+    }
+
     pub(super) fn forget_headers(&self, id: &str) {
         // Most rooms have none.
         std::fs::remove_dir_all(self.headers_of(id)).unwrap_or_default();
@@ -75,4 +84,19 @@ impl House {
             }
         }
     }
+}
+
+/// Writes the values of headers into `dir`.
+fn lay(dir: &Path, headers: &[Header]) -> io::Result<Vec<SecretBinding>> {
+    let one = |(at, header): (usize, &Header)| {
+        let file = dir.join(at.to_string());
+        private::write(&file, header.value.expose().as_bytes())?;
+        Ok(SecretBinding {
+            name: format!("{PREFIX}{at}"),
+            source: SecretSource::File(file),
+            hosts: vec![header.host.clone()],
+            header: Some(header.set.clone()),
+        })
+    };
+    headers.iter().enumerate().map(one).collect()
 }

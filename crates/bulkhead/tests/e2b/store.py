@@ -36,6 +36,25 @@ line = f"curl --silent --max-time 20 https://{host}/v1/messages --data '{{}}' -H
 assert "It is done." in sandbox.commands.run(line).stdout
 search = "{ env; cat /proc/*/environ; cat /run/bulkhead/* $HOME/.* /tmp/*; } 2>/dev/null || true"
 assert key not in sandbox.commands.run(search).stdout
+# What is set is changed while it lives, as a whole, and nothing of it comes in.
+live = {**network, "rules": {host: [{"transform": {"headers": {"x-api-key": "live-" + key}}}]}}
+sandbox.update_network(live)
+assert "It is done." in sandbox.commands.run(line).stdout
+[copy] = sandbox.fork()
+assert "It is done." in copy.commands.run(line).stdout
+copy.kill()
+assert key not in sandbox.commands.run(search).stdout
+sandbox.update_network(network)
+
+# One that was made without headers trusts no gateway, and is told so.
+plain = Sandbox.create(timeout=60, network={"allow_out": [host], "deny_out": [ALL_TRAFFIC]})
+try:
+    plain.update_network(live)
+    raise AssertionError("headers for a sandbox that cannot have them")
+except SandboxException as error:
+    assert "400" in str(error) and "trust no gateway" in str(error), error
+plain.kill()
+
 # A copy has what it needs, though the room is gone that it was made of.
 [copy] = sandbox.fork()
 sandbox.kill()

@@ -204,7 +204,9 @@ fn secrets_of_the_sdk_reach_their_host_and_no_room() {
     let said = server.client(&python, &[script("store.py").to_str().unwrap(), KEY]);
     assert_eq!(said, "all well\n");
     let heard = std::fs::read_to_string(server.host.path().join("heard")).unwrap();
-    assert_eq!(heard, format!("POST api.anthropic.com/v1/messages {KEY}\n").repeat(2));
+    let keys = [KEY, &format!("live-{KEY}"), &format!("live-{KEY}"), KEY];
+    let all = keys.map(|it| format!("POST api.anthropic.com/v1/messages {it}\n"));
+    assert_eq!(heard, all.concat());
     let left = server.host.state().join("server/headers");
     assert_eq!(std::fs::read_dir(left).unwrap().count(), 0);
 }
