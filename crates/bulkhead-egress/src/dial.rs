@@ -79,7 +79,7 @@ pub(crate) async fn dial_plain(
     permit: &Permit,
 ) -> Result<(Wire, Route), DialFailed> {
     let host = &permit.destination().host;
-    let inside = is_the_host(host) || room.neighbour(host).is_some();
+    let inside = is_the_host(host) || permit.neighbour().is_some();
     let proxy = room.upstream.proxy_for(host).filter(|_| !inside);
     match proxy {
         Some(proxy) => {
@@ -94,11 +94,8 @@ pub(crate) async fn dial_plain(
 /// Connects to what was permitted.
 pub(crate) async fn dial(room: &Room, permit: &Permit) -> Result<Wire, DialFailed> {
     let to = permit.destination();
-    if let (Some(address), Some(known)) = (room.neighbour(&to.host), &room.neighbours) {
-        let reached =
-            timeout(room.timings.dial, known.reach(SocketAddrV4::new(address, to.port)));
-        let reached = reached.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        return reached.map(Wire::other).map_err(DialFailed::Unreached);
+    if let Some(address) = permit.neighbour() {
+        return visit(room, SocketAddrV4::new(address, to.port)).await;
     }
     let proxy = room.upstream.proxy_for(&to.host).filter(|_| !is_the_host(&to.host));
     if let Some(proxy) = proxy {
@@ -122,6 +119,15 @@ pub(crate) async fn dial(room: &Room, permit: &Permit) -> Result<Wire, DialFaile
         Err(last)
     };
     dialled.await.map(Wire::tcp).map_err(DialFailed::Unreached)
+}
+
+/// Connects to a neighbour.
+async fn visit(room: &Room, address: SocketAddrV4) -> Result<Wire, DialFailed> {
+    let gone = || DialFailed::Unreached(io::ErrorKind::NotConnected.into());
+    let known = room.neighbours.as_ref().ok_or_else(gone)?;
+    let reached = timeout(room.timings.dial, known.reach(address)).await;
+    let reached = reached.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    reached.map(Wire::other).map_err(DialFailed::Unreached)
 }
 
 /// Every address of a permitted host, if there is nothing wrong with any of them.

@@ -3,7 +3,7 @@
 //! Whatever wants out comes here, whichever way it came, and leaves with a [`Permit`] or a
 //! [`Denied`]. Nothing else makes a permit.
 
-use std::sync::Arc;
+use std::{net::Ipv4Addr, sync::Arc};
 
 use bulkhead_policy::{Allowance, EgressRules, Reason, Refusal, Scope, Speech, Verdict};
 
@@ -16,6 +16,7 @@ use crate::{
 /// Proof that a destination was allowed, by one snapshot of the rules.
 pub(crate) struct Permit {
     destination: Destination,
+    neighbour: Option<Ipv4Addr>,
     allowance: Allowance,
     rules: Arc<EgressRules>,
     toll: Arc<Toll>,
@@ -37,6 +38,12 @@ impl Permit {
     /// What was allowed.
     pub(crate) fn destination(&self) -> &Destination {
         &self.destination
+    }
+
+    /// The address of the neighbour that it is for, if it is for one: nobody else may be dialled
+    /// by it, whoever has that name meanwhile.
+    pub(crate) fn neighbour(&self) -> Option<Ipv4Addr> {
+        self.neighbour
     }
 
     /// By what, and how far.
@@ -69,10 +76,12 @@ impl Permit {
 /// Decides whether `destination` may be reached.
 pub(crate) fn judge(room: &Room, destination: Destination) -> Result<Permit, Denied> {
     let rules = room.rules();
-    let verdict = rules.judge(&destination.host, destination.port);
-    match room.neighbourly(&destination.host, verdict) {
+    match rules.judge(&destination.host, destination.port) {
         Verdict::Allowed(allowance) => permit(room, destination, allowance, rules),
-        Verdict::Denied(refusal) => Err(refuse(room, &destination, refusal)),
+        Verdict::Denied(refusal) => match room.welcome(&destination.host) {
+            Some((address, allowance)) => visit(room, destination, (address, allowance), rules),
+            None => Err(refuse(room, &destination, refusal)),
+        },
     }
 }
 
@@ -85,7 +94,7 @@ pub(crate) fn judge_request(
 ) -> Result<(), Denied> {
     let Destination { host, port } = &permit.destination;
     let verdict = room.rules().judge_request(host, *port, method, target);
-    let verdict = room.neighbourly(host, verdict);
+    let verdict = room.neighbourly(permit, verdict);
     let spent = || permit.toll.request().err();
     match verdict {
         Verdict::Denied(refusal) => Err(refuse(room, &permit.destination, refusal)),
@@ -117,7 +126,23 @@ fn permit(
 ) -> Result<Permit, Denied> {
     let entered = room.meter.enter(&destination);
     let (seat, toll) = entered.map_err(|why| refuse(room, &destination, used_up(why)))?;
-    let permit = Permit { destination, allowance, rules, toll: Arc::new(toll), _seat: seat };
+    let toll = Arc::new(toll);
+    let permit = Permit { destination, neighbour: None, allowance, rules, toll, _seat: seat };
+    room.report.allowed(&permit);
+    Ok(permit)
+}
+
+/// A permit for a neighbour. What is said to it does not go out, so nothing is counted.
+fn visit(
+    room: &Room,
+    destination: Destination,
+    (address, allowance): (Ipv4Addr, Allowance),
+    rules: Arc<EgressRules>,
+) -> Result<Permit, Denied> {
+    let seat = room.meter.seat();
+    let seat = seat.map_err(|why| refuse(room, &destination, used_up(why)))?;
+    let (neighbour, toll) = (Some(address), Arc::new(Toll::free()));
+    let permit = Permit { destination, neighbour, allowance, rules, toll, _seat: seat };
     room.report.allowed(&permit);
     Ok(permit)
 }

@@ -80,17 +80,23 @@ impl Meter {
 
     /// Lets a connection in, if there is room and something left to spend.
     pub(crate) fn enter(&self, to: &Destination) -> Result<(Seat, Toll), &'static str> {
+        let seat = self.seat()?;
+        let toll = self.toll(to);
+        toll.check_connection()?;
+        toll.total.connections.fetch_add(1, Relaxed);
+        toll.host.connections.fetch_add(1, Relaxed);
+        Ok((seat, toll))
+    }
+
+    /// Lets a connection in for which nothing is counted, if there is room.
+    pub(crate) fn seat(&self) -> Result<Seat, &'static str> {
         let most = self.limits.connections.unwrap_or(CONNECTIONS);
         let before = self.open.fetch_add(1, Relaxed);
         let seat = Seat(Arc::clone(&self.open));
         if before >= most {
             return Err("too many connections are open at once");
         }
-        let toll = self.toll(to);
-        toll.check_connection()?;
-        toll.total.connections.fetch_add(1, Relaxed);
-        toll.host.connections.fetch_add(1, Relaxed);
-        Ok((seat, toll))
+        Ok(seat)
     }
 
     fn toll(&self, to: &Destination) -> Toll {

@@ -14,7 +14,7 @@ use std::{
 use bulkhead_policy::{Allowance, Scope, Speech, Verdict};
 use bulkhead_spec::{Host, HostName, HostPattern, Ports, Rule, Sourced, Target, Wire};
 
-use crate::{Duplex, room::Room};
+use crate::{Duplex, gate::Permit, room::Room};
 
 /// A connection to a neighbour that is on its way.
 pub type Reaching<'a> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Duplex>>> + Send + 'a>>;
@@ -35,14 +35,22 @@ impl Room {
         self.neighbours.as_ref()?.address_of(name)
     }
 
-    /// What is decided about `host` where rules have decided `verdict`.
-    pub(crate) fn neighbourly(&self, host: &Host, verdict: Verdict) -> Verdict {
-        match verdict {
-            Verdict::Denied(refusal) => match host.name() {
-                Some(name) if self.neighbour(host).is_some() => Verdict::Allowed(welcome(name)),
-                Some(_) | None => Verdict::Denied(refusal),
-            },
-            Verdict::Allowed(_) => verdict,
+    /// Where `host` is and what may be said to it, if it is a neighbour.
+    pub(crate) fn welcome(&self, host: &Host) -> Option<(Ipv4Addr, Allowance)> {
+        Some((self.neighbour(host)?, welcome(host.name()?)))
+    }
+
+    /// What is decided now about what `permit` is for, where rules have decided `verdict`. Who was
+    /// let in by a rule is no neighbour when the rule is gone, whatever it is called.
+    pub(crate) fn neighbourly(&self, permit: &Permit, verdict: Verdict) -> Verdict {
+        match (verdict, permit.neighbour()) {
+            (Verdict::Denied(refusal), Some(address)) => {
+                match self.welcome(&permit.destination().host) {
+                    Some((now, allowance)) if now == address => Verdict::Allowed(allowance),
+                    Some(_) | None => Verdict::Denied(refusal),
+                }
+            }
+            (verdict, Some(_) | None) => verdict,
         }
     }
 }

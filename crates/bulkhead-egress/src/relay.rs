@@ -187,7 +187,7 @@ pub(crate) async fn forbidden(room: &Room, permit: &Permit) {
     let to = permit.destination();
     loop {
         let verdict = rules.borrow_and_update().judge(&to.host, to.port);
-        match room.neighbourly(&to.host, verdict) {
+        match room.neighbourly(permit, verdict) {
             Verdict::Denied(_) => return,
             Verdict::Allowed(_) => {}
         }

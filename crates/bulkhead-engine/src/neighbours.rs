@@ -23,7 +23,7 @@ use std::{
 
 use bulkhead_backends::guest::{Link, To};
 use bulkhead_egress::{Duplex, Neighbours, Reaching};
-use bulkhead_spec::{HostName, Label};
+use bulkhead_spec::{HostName, Label, NeighbourUsage};
 
 pub(crate) use self::{packet::check as check_packet, register::JoinFailed};
 use self::{register::Seat, switch::Switch};
@@ -60,6 +60,11 @@ impl Member {
     /// Who knows its neighbours.
     pub(crate) fn neighbours(&self) -> Arc<dyn Neighbours> {
         Arc::clone(&self.seat) as Arc<dyn Neighbours>
+    }
+
+    /// What has passed between it and the others until now.
+    pub(crate) fn usage(&self) -> NeighbourUsage {
+        self.switch.as_ref().map(Switch::usage).unwrap_or_default()
     }
 
     /// Joins what comes by `cable` with the others; the ports `closed` are not for neighbours.

@@ -194,13 +194,15 @@ impl WayOut {
 
     /// Shuts it, and says what has passed.
     pub(crate) fn end(self) -> EgressUsage {
+        let neighbours = self.member.as_ref().map(Member::usage);
         drop((self.control, self.passing, self.member));
-        EgressUsage { caught: self.caught, ..self.gateway.shutdown() }
+        EgressUsage { caught: self.caught, neighbours, ..self.gateway.shutdown() }
     }
 
     /// What has passed until now.
     pub(crate) fn usage(&self) -> EgressUsage {
-        EgressUsage { caught: self.caught, ..self.gateway.usage() }
+        let neighbours = self.member.as_ref().map(Member::usage);
+        EgressUsage { caught: self.caught, neighbours, ..self.gateway.usage() }
     }
 }
 

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use binding::{InvalidBinding, SecretBinding, SecretSource, SetHeader};
 pub use budget::{Budget, InvalidBudget, Money, Spent};
-pub use event::{Caught, DeniedHost, EgressEvent, EgressUsage, HostUsage};
+pub use event::{Caught, DeniedHost, EgressEvent, EgressUsage, HostUsage, NeighbourUsage};
 pub use groups::{GROUPS, Group, Preset, UnknownPreset, allowing, denying, group};
 pub use host::{Host, HostName, InvalidHost};
 pub use label::{InvalidLabel, Label};

@@ -43,9 +43,9 @@ pub use duration::{InvalidDuration, Span};
 pub use egress::{
     AmbiguousPath, Budget, Caught, DeniedHost, Egress, EgressEvent, EgressLimits, EgressUsage,
     GROUPS, Group, Host, HostName, HostPattern, HostUsage, InvalidBinding, InvalidBudget,
-    InvalidHost, InvalidLabel, InvalidPathPattern, InvalidRule, Label, Money, PathPattern,
-    Ports, Preset, RequestPath, Rule, SecretBinding, SecretSource, SetHeader, Sourced, Spent,
-    Target, UnknownPreset, Wire, allowing, denying, group,
+    InvalidHost, InvalidLabel, InvalidPathPattern, InvalidRule, Label, Money, NeighbourUsage,
+    PathPattern, Ports, Preset, RequestPath, Rule, SecretBinding, SecretSource, SetHeader,
+    Sourced, Spent, Target, UnknownPreset, Wire, allowing, denying, group,
 };
 pub use escape::{escape, escape_bytes};
 pub use event::Event;

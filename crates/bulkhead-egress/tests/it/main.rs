@@ -24,7 +24,7 @@
 //! | D15 questions for names as messages | `dns::other_names_do_not_exist_and_are_asked_of_nobody`, `threats::what_no_rule_allows_is_refused_by_every_way`, `conformance` `asks_no_resolver_of_the_host` |
 //! | D16 metadata services | `threats::metadata_services_stay_shut_whatever_is_allowed` |
 //! | D17, D18 the gateway of another sandbox | `live::two_gateways_know_nothing_of_each_other`, `conformance` `takes_no_door`, `joins_no_other_network`; `user` `bulkheads_own_sockets_are_seen_by_no_sandbox` |
-//! | D19 a verdict that is used again | `threats::what_no_rule_allows_is_refused_by_every_way`, `live::a_rule_that_is_taken_back_cuts_what_it_allowed_and_nothing_else` |
+//! | D19 a verdict that is used again | `threats::what_no_rule_allows_is_refused_by_every_way`, `live::a_rule_that_is_taken_back_cuts_what_it_allowed_and_nothing_else`, `neighbours::a_neighbour_that_leaves_meanwhile_is_no_way_to_the_world` |
 //! | D20 the host itself, and our own sockets | `threats::the_host_is_reached_by_its_name_only_and_never_its_gateway`, `threats::a_socket_of_ours_on_the_host_is_out_of_reach`, `conformance` `reaches_no_host_port_that_is_also_a_door` |
 //! | D21 slow, silent, greedy and deaf peers | `http::a_head_has_an_end_and_a_deadline`, `limits::a_crowd_that_says_nothing_is_turned_away`, `limits::so_many_connections_at_once_and_no_more`, `limits::for_who_does_not_read_nothing_is_read`, `limits::a_tunnel_where_nothing_happens_ends` |
 //! | D22 uploads to broad hosts | `terminated::requests_are_judged_by_method_and_path_by_every_way`, `limits::so_many_bytes_and_no_more` |
@@ -45,6 +45,8 @@ mod http;
 mod limits;
 #[cfg(test)]
 mod live;
+#[cfg(test)]
+mod neighbours;
 #[cfg(test)]
 mod secrets;
 #[cfg(test)]

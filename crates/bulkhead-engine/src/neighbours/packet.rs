@@ -25,6 +25,8 @@ pub(super) struct Packet {
     pub(super) port: Option<u16>,
     /// Whether whoever sent it is told that it was refused.
     pub(super) answerable: bool,
+    /// How long it is, without what only a cable needs.
+    pub(super) length: usize,
 }
 
 /// Reads what comes by a cable; nothing that is not whole, or is a piece of something.
@@ -51,6 +53,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<Packet> {
         to: address(16)?,
         port: if matches!(protocol, TCP | UDP) { Some(port()?) } else { None },
         answerable: matches!(protocol, TCP | UDP),
+        length: packet.len(),
     })
 }
 
@@ -128,6 +131,7 @@ mod tests {
         assert_eq!(packet.from, Ipv4Addr::new(198, 19, 0, 1));
         assert_eq!(packet.to, Ipv4Addr::new(198, 19, 0, 2));
         assert_eq!(packet.port, Some(80));
+        assert_eq!(packet.length, 40);
     }
 
     #[test]

@@ -4,12 +4,16 @@ use std::{
     collections::BTreeSet,
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use bulkhead_backends::cable::NETWORK;
+use bulkhead_spec::NeighbourUsage;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
@@ -29,6 +33,14 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub(super) struct Switch {
     stop: Option<OwnedFd>,
     threads: Vec<JoinHandle<()>>,
+    passed: Arc<Passed>,
+}
+
+/// Bytes that were passed on.
+#[derive(Default)]
+struct Passed {
+    up: AtomicU64,
+    down: AtomicU64,
 }
 
 impl Switch {
@@ -39,13 +51,21 @@ impl Switch {
     ) -> io::Result<Self> {
         seat.socket.set_write_timeout(Some(PATIENCE))?;
         let (stopped, stop) = pipe_with(PipeFlags::CLOEXEC)?;
-        let end = Arc::new(End { seat: Arc::clone(seat), cable, stopped, closed });
-        let mut switch = Self { stop: Some(stop), threads: Vec::new() };
+        let passed = Arc::<Passed>::default();
+        let seat = Arc::clone(seat);
+        let end = Arc::new(End { seat, cable, stopped, closed, passed: Arc::clone(&passed) });
+        let mut switch = Self { stop: Some(stop), threads: Vec::new(), passed };
         let named = |name: &str| thread::Builder::new().name(name.to_owned());
         let out = Arc::clone(&end);
         switch.threads.push(named("bulkhead-lan-out").spawn(move || out.pass_out())?);
         switch.threads.push(named("bulkhead-lan-in").spawn(move || end.pass_in())?);
         Ok(switch)
+    }
+
+    /// What has passed until now.
+    pub(super) fn usage(&self) -> NeighbourUsage {
+        let Passed { up, down } = &*self.passed;
+        NeighbourUsage { up: up.load(Relaxed), down: down.load(Relaxed) }
     }
 }
 
@@ -67,6 +87,7 @@ struct End {
     stopped: OwnedFd,
     /// Ports of the sandbox that are its gateway's.
     closed: BTreeSet<u16>,
+    passed: Arc<Passed>,
 }
 
 impl End {
@@ -114,7 +135,10 @@ impl End {
         if packet.from != own || packet.to == own || !is_neighbour(&packet) {
             return;
         }
-        let Err(error) = self.seat.send(bytes, packet.to) else { return };
+        let Err(error) = self.seat.send(bytes, packet.to) else {
+            self.passed.up.fetch_add(packet.length as u64, Relaxed);
+            return;
+        };
         // One that stands still is there; packets are lost now and then.
         let answers = packet.answerable && error.kind() != io::ErrorKind::WouldBlock;
         if let (true, Some(answer)) = (answers, packet::refusal(bytes, &packet)) {
@@ -136,6 +160,7 @@ impl End {
             }
             return;
         }
+        self.passed.down.fetch_add(packet.length as u64, Relaxed);
         self.give(bytes);
     }
 

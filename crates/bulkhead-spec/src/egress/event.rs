@@ -108,6 +108,19 @@ pub struct EgressUsage {
     pub denied: Vec<DeniedHost>,
     /// What was spent of each budget.
     pub budgets: Vec<Spent>,
+    /// What passed between it and its neighbours, if it was on a private network. None of it is in
+    /// the other figures, since it went nowhere else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<NeighbourUsage>,
+}
+
+/// What passed between a sandbox and its neighbours on a private network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NeighbourUsage {
+    /// Bytes from the sandbox, in whole packets.
+    pub up: u64,
+    /// Bytes to the sandbox.
+    pub down: u64,
 }
 
 impl EgressUsage {

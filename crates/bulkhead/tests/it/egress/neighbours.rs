@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::Value;
+
 use crate::work::Work;
 
 pub(super) const SERVER: &str = r#"
@@ -57,7 +59,7 @@ until grep -q up db.out; do
     tries=$((tries + 1)); test $tries -lt 600 || { cat db.out; exit 1; }
     sleep 0.1
 done
-client --network lan --name web -- python3 -I -S client.py db db.lan 198.19.0.1
+client --network lan --name web --report report.json -- python3 -I -S client.py db db.lan 198.19.0.1
 echo outside
 client --network other --name web -- python3 -I -S client.py db db.other 198.19.0.1 2> /dev/null
 client --allow example.com -- python3 -I -S client.py 198.19.0.1 2> /dev/null | grep -v proxied
@@ -101,6 +103,18 @@ fn check(work: &Work) {
     assert_ne!(again, "0\n");
     assert!(gone.contains("db tcp refused") && gone.contains("\n0\n"), "{}", ran.shown());
     assert!(gone.contains("room tcp hello"), "{}", ran.shown());
+    check_report(&fs::read_to_string(work.host.project().join("report.json")).unwrap());
+}
+
+/// What neighbours have said is counted, and apart from what went out, whichever way it took.
+fn check_report(report: &str) {
+    let report: Value = serde_json::from_str(report).unwrap();
+    let egress = &report["egress"];
+    let moved = |way: &str| egress["neighbours"][way].as_u64().unwrap();
+    // Three times the big answer, and what it takes to ask for it.
+    assert!(3 * (8 << 20) < moved("down"), "{egress}");
+    assert!((1..1 << 20).contains(&moved("up")), "{egress}");
+    assert_eq!((&egress["up"], &egress["down"]), (&Value::from(0), &Value::from(0)));
 }
 
 #[test]
