@@ -30,13 +30,20 @@ use crate::{
 /// What is known of a sandbox's disk.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// On which the base comes, until somebody has taken it.
-    orders: OwnedFd,
-    base: Mutex<Option<OwnedFd>>,
+    base: Mutex<Base>,
     /// Where it is kept, if that is not the base.
     kept: Option<Share>,
     parts: Vec<Part>,
     identity: Identity,
+}
+
+/// The directory that holds the parts, for as long as somebody may want it.
+#[derive(Debug)]
+enum Base {
+    /// It comes on this stream.
+    Coming(OwnedFd),
+    Here(OwnedFd),
+    Gone,
 }
 
 impl Source {
@@ -46,7 +53,13 @@ impl Source {
         kept: Option<Share>,
         identity: Identity,
     ) -> Self {
-        Self { orders, base: Mutex::new(None), kept, parts, identity }
+        Self { base: Mutex::new(Base::Coming(orders)), kept, parts, identity }
+    }
+
+    /// Lets go of a disk that nobody will copy. Whoever holds it last clears it away, and the kernel
+    /// does so beside us if that is the last process of the sandbox.
+    pub(super) fn let_go(&self) {
+        *self.base.lock().unwrap_or_else(PoisonError::into_inner) = Base::Gone;
     }
 
     /// Copies the disk of the sandbox of which `first` is a process, into the empty directory
@@ -110,11 +123,14 @@ impl Source {
             return self.translated(kept);
         }
         let mut base = self.base.lock().unwrap_or_else(PoisonError::into_inner);
-        if base.is_none() {
-            *base = doors::receive(self.orders.as_fd(), first)?.into_iter().next();
+        if let Base::Coming(orders) = &*base {
+            let came = doors::receive(orders.as_fd(), first)?.into_iter().next();
+            *base = came.map_or(Base::Gone, Base::Here);
         }
-        let base = base.as_ref().ok_or_else(|| io::Error::other("the sandbox has ended"))?;
-        base.try_clone()
+        match &*base {
+            Base::Here(base) => base.try_clone(),
+            Base::Coming(_) | Base::Gone => Err(io::Error::other("the sandbox has ended")),
+        }
     }
 }
 

@@ -197,7 +197,9 @@ impl Sandbox for NativeSandbox {
     }
 
     async fn exec_last(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
-        Ok(Box::new(self.start(exec, After::End).await?))
+        let last = self.start(exec, After::End).await?;
+        self.disk.let_go();
+        Ok(Box::new(last))
     }
 
     fn take_doors(&self) -> Option<Doors> {
