@@ -30,7 +30,7 @@ use crate::bench::report::Report;
 use crate::scratch::Scratch;
 use crate::trouble::{OrTrouble, Trouble};
 
-/// Throughput of a tunnel over that of the best plain relay.
+/// Throughput of a tunnel over that of the best plain relay in the same round, at the median.
 pub(super) const TO_RELAY: &str = "egress.relay";
 /// The same over that of the better proxy.
 pub(super) const TO_PROXY: &str = "egress.proxy";
@@ -50,14 +50,14 @@ const JUDGES: &[&str] = &[TO_RELAY, TO_PROXY, TUNNELLED, TERMINATED, CROWD, MEMO
 #[derive(Args)]
 pub(crate) struct EgressArgs {
     /// How often each way takes its turn.
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// New connections in one turn.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     connections: u32,
-    /// Mebibytes on one connection in one turn.
-    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
-    mebibytes: u32,
+    /// For how many milliseconds bytes flow on one connection in one turn, at least.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    flow: u64,
     /// Connections at one time.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     crowd: u32,
@@ -186,9 +186,7 @@ impl Contestant {
             let took = client.order(way, Job::Connections(args.connections))?;
             self.row.connections.extend(durations(took));
             if !self.row.name.is_tls() {
-                let bytes = u64::from(args.mebibytes) << 20;
-                self.row.flows.extend(durations(client.order(way, Job::Bytes(bytes))?));
-                self.row.bytes = bytes;
+                self.row.flows.extend(rate(&client.order(way, Job::Flow(args.flow))?));
             }
             Ok::<(), Trouble>(())
         })();
@@ -202,7 +200,18 @@ impl Contestant {
 fn durations(answer: Answer) -> Vec<Duration> {
     match answer {
         Answer::Took(nanos) => nanos.into_iter().map(Duration::from_nanos).collect(),
-        Answer::Served(_) | Answer::Failed(_) => Vec::new(),
+        Answer::Flowed(..) | Answer::Served(_) | Answer::Failed(_) => Vec::new(),
+    }
+}
+
+/// Gibibytes a second.
+fn rate(answer: &Answer) -> Option<f64> {
+    match answer {
+        Answer::Flowed(bytes, nanos) => {
+            let mebibytes = u32::try_from(bytes >> 20).map_or(f64::INFINITY, f64::from);
+            Some(mebibytes / 1024.0 / Duration::from_nanos(*nanos).as_secs_f64())
+        }
+        Answer::Took(_) | Answer::Served(_) | Answer::Failed(_) => None,
     }
 }
 
@@ -211,7 +220,7 @@ fn crowd(inside: &mut Client, world: &World, count: u32) -> Result<u32, Trouble>
     let way = Name::Bulkhead.inside(world).ok_or_else(|| Trouble::new("no way"))?;
     match inside.order(&way, Job::Crowd(count))? {
         Answer::Served(count) => Ok(count),
-        Answer::Took(_) | Answer::Failed(_) => Ok(0),
+        Answer::Took(_) | Answer::Flowed(..) | Answer::Failed(_) => Ok(0),
     }
 }
 

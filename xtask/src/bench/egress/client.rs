@@ -20,6 +20,9 @@ use crate::trouble::{OrTrouble, Trouble};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Requests on one connection, before there is a new one.
 const PER_CONNECTION: u32 = 100;
+/// What is asked for at a time where bytes are to flow: little enough that the slowest is not asked
+/// for much more than its time, and enough that asking costs nothing.
+const PORTION: u64 = 128 << 20;
 
 /// How the server is reached.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,8 +42,8 @@ pub(super) struct Way {
 pub(super) enum Job {
     /// A connection, a request and its answer, so often; each is timed.
     Connections(u32),
-    /// As many bytes on one connection; timed from its first to its last.
-    Bytes(u64),
+    /// Bytes on one connection, for at least so many milliseconds.
+    Flow(u64),
     /// So many connections at one time, of which each must be answered twice.
     Crowd(u32),
     /// So many requests, on a new connection now and then.
@@ -59,6 +62,8 @@ pub(super) struct Order {
 pub(super) enum Answer {
     /// How long it took, each time, in nanoseconds.
     Took(Vec<u64>),
+    /// So many bytes came in so many nanoseconds.
+    Flowed(u64, u64),
     /// How many were served.
     Served(u32),
     /// Why it did not work.
@@ -90,12 +95,15 @@ fn perform(way: &Way, job: Job) -> io::Result<Answer> {
             };
             (0..count).map(one).collect::<io::Result<_>>().map(Answer::Took)
         }
-        Job::Bytes(bytes) => {
+        Job::Flow(milliseconds) => {
             let mut call = caller.connect()?;
             call.fetch(1)?;
-            let start = Instant::now();
-            call.fetch(bytes)?;
-            Ok(Answer::Took(vec![nanos(start)]))
+            let (start, mut bytes) = (Instant::now(), 0);
+            while start.elapsed() < Duration::from_millis(milliseconds) {
+                call.fetch(PORTION)?;
+                bytes += PORTION;
+            }
+            Ok(Answer::Flowed(bytes, nanos(start)))
         }
         Job::Crowd(count) => {
             let calls: io::Result<Vec<Call>> = (0..count).map(|_| caller.connect()).collect();

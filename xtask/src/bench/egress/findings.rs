@@ -12,16 +12,18 @@ use crate::bench::stats::Summary;
 use crate::bench::table::Table;
 use crate::specification::Measured;
 
+/// Who carries bytes and looks at nothing.
+const RELAYS: &[Name] = &[Name::Splice, Name::Socat, Name::Haproxy];
+const PROXIES: &[Name] = &[Name::Squid, Name::Mitmproxy];
+
 /// One way to the server.
 #[derive(Serialize)]
 pub(super) struct Row {
     pub(super) name: Name,
     #[serde(skip)]
     pub(super) connections: Vec<Duration>,
-    #[serde(skip)]
-    pub(super) flows: Vec<Duration>,
-    /// In each of the flows.
-    pub(super) bytes: u64,
+    /// Gibibytes a second in each round, for as long as it took part.
+    pub(super) flows: Vec<f64>,
     pub(super) note: String,
 }
 
@@ -38,18 +40,20 @@ pub(super) struct Findings {
 impl Row {
     pub(super) fn new(name: Name) -> Self {
         let (connections, flows) = (Vec::new(), Vec::new());
-        Self { name, connections, flows, bytes: 0, note: String::new() }
+        Self { name, connections, flows, note: String::new() }
     }
 
-    /// Gibibytes a second, at best: whatever else the machine does only takes away from it.
-    fn best(&self) -> Option<f64> {
-        self.flows.iter().min().map(|it| self.rate(*it))
+    /// Gibibytes a second in the middle one of its rounds.
+    fn flow(&self) -> Option<f64> {
+        median(&self.flows)
     }
+}
 
-    fn rate(&self, took: Duration) -> f64 {
-        let bytes = u32::try_from(self.bytes >> 20).map_or(0.0, f64::from);
-        bytes / 1024.0 / took.as_secs_f64()
-    }
+/// Of an even number, the lower of both in the middle: always a value that was measured.
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len().checked_sub(1)? / 2).copied()
 }
 
 impl Findings {
@@ -61,9 +65,18 @@ impl Findings {
         Summary::of(&self.row(name)?.connections)
     }
 
-    fn best_of(&self, names: &[Name]) -> Option<f64> {
-        let rates = names.iter().filter_map(|it| self.row(*it)?.best());
-        rates.fold(None, |best: Option<f64>, it| Some(best.map_or(it, |best| best.max(it))))
+    /// Our throughput over that of the best of `others` in the same round, at the median of all
+    /// rounds. What else the machine does in a round takes from all of them; over rounds it would
+    /// be luck who has had the quiet one.
+    fn over(&self, others: &[Name]) -> Option<f64> {
+        let rivals = || others.iter().filter_map(|it| self.row(*it));
+        let best_in = |round: usize| {
+            rivals().filter_map(|it| it.flows.get(round).copied()).reduce(f64::max)
+        };
+        let ours = self.row(Name::Bulkhead)?.flows.iter().enumerate();
+        let ratios: Option<Vec<f64>> =
+            ours.map(|(round, flow)| Some(flow / best_in(round)?)).collect();
+        median(&ratios?)
     }
 
     /// What `name` adds to the p50 of `to`.
@@ -72,13 +85,11 @@ impl Findings {
     }
 
     pub(super) fn measured(&self) -> Vec<Measured> {
-        let ours = self.best_of(&[Name::Bulkhead]);
-        let over = |others: &[Name]| Some(ours? / self.best_of(others)?);
         let Memory { early_kib, late_kib, .. } = self.memory;
         let number = |it: u64| u32::try_from(it).map_or(f64::INFINITY, f64::from);
         let figures = [
-            (TO_RELAY, over(&[Name::Splice, Name::Socat, Name::Haproxy])),
-            (TO_PROXY, over(&[Name::Squid, Name::Mitmproxy])),
+            (TO_RELAY, self.over(RELAYS)),
+            (TO_PROXY, self.over(PROXIES)),
             (TUNNELLED, self.added(Name::Bulkhead, Name::Direct)),
             (TERMINATED, self.added(Name::BulkheadTls, Name::DirectTls)),
             (CROWD, Some(f64::from(self.crowd))),
@@ -110,7 +121,7 @@ impl fmt::Display for Findings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{}.\n", self.machine)?;
         let head =
-            ["way", "connections", "p50 ms", "added ms", "p90", "min", "GiB/s", "p50 GiB/s"];
+            ["way", "connections", "p50 ms", "added ms", "p90", "min", "p50 GiB/s", "best"];
         let mut table = Table::new(head);
         let number = |it: Option<f64>| it.map_or("–".to_owned(), |it| format!("{it:.3}"));
         for row in &self.rows {
@@ -123,17 +134,20 @@ impl fmt::Display for Findings {
                 number(self.added(row.name, base)),
                 number(summary.map(|it| it.p90)),
                 number(summary.map(|it| it.min)),
-                number(row.best()),
-                number(
-                    Summary::of(&row.flows)
-                        .map(|it| row.rate(Duration::from_secs_f64(it.p50 / 1e3))),
-                ),
+                number(row.flow()),
+                number(row.flows.iter().copied().reduce(f64::max)),
             ]);
         }
         writeln!(out, "{table}")?;
         for row in self.rows.iter().filter(|it| !it.note.is_empty()) {
             writeln!(out, "- {}: {}", says(row.name), row.note)?;
         }
+        let [relay, proxy] = [RELAYS, PROXIES].map(|it| number(self.over(it)));
+        writeln!(
+            out,
+            "Throughput over that of whoever was best in the same round, median of all rounds: \
+             {relay} of relays, {proxy} of proxies."
+        )?;
         let Memory { requests, early_kib, late_kib } = self.memory;
         writeln!(out, "{} connections at one time, each answered twice.", self.crowd)?;
         writeln!(
@@ -148,5 +162,33 @@ impl fmt::Display for Findings {
              {:.2} ({:.2}) with a rule, {:.2} ({:.2}) with a rule and a secret.",
             without.runs, without.p50, without.min, rule.p50, rule.min, secret.p50, secret.min
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_is_compared_with_itself() {
+        let row = |name, flows: &[f64]| Row { flows: flows.to_vec(), ..Row::new(name) };
+        let summary = Summary::of(&[Duration::from_millis(1)]).unwrap();
+        let findings = Findings {
+            machine: Machine::before_the_run(),
+            rows: vec![
+                // The quiet round is nobody's merit.
+                row(Name::Splice, &[2.0, 20.0, 1.0]),
+                row(Name::Socat, &[1.0, 10.0, 2.0]),
+                row(Name::Bulkhead, &[1.8, 19.0, 1.0]),
+                row(Name::Squid, &[1.0]),
+            ],
+            crowd: 0,
+            memory: Memory { requests: 0, early_kib: 0, late_kib: 0 },
+            setup: Setup { without: summary, rule: summary, secret: summary },
+        };
+        let over = findings.over(RELAYS).unwrap();
+        assert!((over - 0.9).abs() < 1e-9, "{over}");
+        // Who did not take part in every round is not compared.
+        assert_eq!(findings.over(PROXIES), None);
     }
 }

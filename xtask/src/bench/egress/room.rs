@@ -72,7 +72,7 @@ impl Client {
         self.answers.read_line(&mut answer).or_trouble(gone)?;
         match serde_json::from_str(&answer).or_trouble(gone)? {
             Answer::Failed(why) => Err(Trouble::new(why)),
-            answer @ (Answer::Took(_) | Answer::Served(_)) => Ok(answer),
+            answer @ (Answer::Took(_) | Answer::Flowed(..) | Answer::Served(_)) => Ok(answer),
         }
     }
 
