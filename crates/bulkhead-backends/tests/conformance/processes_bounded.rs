@@ -26,25 +26,32 @@ fn room(backend: &dyn Backend) -> Result<Room<'_>, Failed> {
     Ok(room)
 }
 
+/// How many processes there can be at one time, up to `enough`; none of them is left.
+const MOST: &str = r"
+def most(enough):
+    children = []
+    def one():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            signal.pause()
+        children.append(child)
+    while len(children) < enough and works(one):
+        pass
+    for child in children:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return len(children)
+";
+
 fn makes_no_more_processes_than_allowed(backend: &dyn Backend) -> Result<Verdict, Failed> {
     let script = r#"
-children = []
-def one():
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        signal.pause()
-    children.append(child)
-
-while len(children) < 200 and works(one):
-    pass
-for child in children:
-    os.kill(child, signal.SIGKILL)
-if len(children) > 32:
-    broken(f"{len(children)} processes")
+made = most(200)
+if made > 32:
+    broken(f"{made} processes")
 held()
 "#;
-    room(backend)?.attack(script, &[])
+    room(backend)?.attack(&format!("{MOST}{script}"), &[])
 }
 
 fn makes_no_more_threads_than_allowed(backend: &dyn Backend) -> Result<Verdict, Failed> {
@@ -73,29 +80,15 @@ fn makes_no_more_than_it_was_left_while_it_lived(
 ) -> Result<Verdict, Failed> {
     let script = r#"
 import time
-def most():
-    children = []
-    def one():
-        child = os.fork()
-        if child == 0:
-            signal.alarm(20)
-            signal.pause()
-        children.append(child)
-    while len(children) < 100 and works(one):
-        pass
-    for child in children:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    return len(children)
 def until(name):
     print(name, flush=True)
     while not os.path.exists(name):
         time.sleep(0.01)
 
 until("lowered")
-low = most()
+low = most(100)
 until("raised")
-high = most()
+high = most(100)
 if low > 32:
     broken(f"{low} processes where 32 were allowed")
 if high < 100:
@@ -104,7 +97,7 @@ held()
 "#;
     let mut room = Room::new(backend)?;
     room.spec.limits.pids = Some(64);
-    let mut inside = room.enter(script, &[])?;
+    let mut inside = room.enter(&format!("{MOST}{script}"), &[])?;
     for (word, pids) in [("lowered", 32), ("raised", 200)] {
         inside.hear(word)?;
         if !inside.bound(&Limits { pids: Some(pids), ..Limits::default() }) {
