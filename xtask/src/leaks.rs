@@ -157,6 +157,13 @@ mod tests {
         Watch::start(Path::new("/nowhere/program"), vec![dir.to_owned()]).unwrap()
     }
 
+    /// What is different in `dir`. Other tests have sandboxes that come and go meanwhile.
+    fn in_dir(watch: &Watch, dir: &Path) -> Vec<String> {
+        let Leaks(mut found) = watch.leaks(Duration::ZERO).unwrap();
+        found.retain(|it| it.contains(dir.to_str().unwrap()));
+        found
+    }
+
     #[test]
     fn a_file_that_came_and_one_that_went_are_both_seen() {
         let dir = tempfile::tempdir().unwrap();
@@ -166,10 +173,9 @@ mod tests {
         fs::remove_file(&old).unwrap();
         let new = dir.path().join("new");
         fs::write(&new, "").unwrap();
-        let leaks = watch.leaks(Duration::ZERO).unwrap();
         let expected =
-            vec![format!("+ file {}", new.display()), format!("- file {}", old.display())];
-        assert_eq!(leaks, Leaks(expected));
+            [format!("+ file {}", new.display()), format!("- file {}", old.display())];
+        assert_eq!(in_dir(&watch, dir.path()), expected);
     }
 
     #[test]
@@ -177,7 +183,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let watch = watch(dir.path());
         fs::write(dir.path().join("events.jsonl"), "{}\n").unwrap();
-        assert_eq!(watch.leaks(Duration::ZERO).unwrap(), Leaks::default());
+        assert_eq!(in_dir(&watch, dir.path()), [""; 0]);
     }
 
     #[test]
@@ -189,7 +195,8 @@ mod tests {
         let running = watch.leaks(Duration::ZERO).unwrap().to_string();
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(running.contains(&format!("+ process {} ", child.id())), "{running}");
-        assert!(!watch.leaks(Duration::ZERO).unwrap().to_string().contains("`sleep`"));
+        let found = format!("+ process {} ", child.id());
+        assert!(running.contains(&found), "{running}");
+        assert!(!watch.leaks(Duration::ZERO).unwrap().to_string().contains(&found));
     }
 }
