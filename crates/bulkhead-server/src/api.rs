@@ -48,8 +48,11 @@ use axum::{
 use bulkhead_engine::rooms::Record;
 use tokio::sync::{Semaphore, watch};
 
-pub(crate) use self::files::check_archive;
 pub use self::stream::PROTOCOL;
+pub(crate) use self::{
+    files::check_archive,
+    wanted::{DAEMON, image},
+};
 use self::{
     guard::{Names, Post},
     idempotency::Ledger,

@@ -25,7 +25,7 @@ use bulkhead_engine::{
     way_out::{self, Ask, Reply},
 };
 use bulkhead_policy::Policy;
-use bulkhead_spec::{Egress, Mount, Network, Spec};
+use bulkhead_spec::{Egress, ImageRef, Mount, Network, Root, Spec};
 use tokio::sync::Notify;
 
 pub(crate) use self::{
@@ -122,8 +122,18 @@ pub(crate) struct Wanted {
     pub(crate) headers: Vec<Header>,
     /// Volumes that it sees.
     pub(crate) mounts: Vec<Mount>,
-    /// What it begins with.
-    pub(crate) version: Option<Version>,
+    pub(crate) origin: Origin,
+}
+
+/// What a room begins with.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// What every room of the server begins with.
+    Own,
+    /// What somebody built.
+    Version(Version),
+    /// An image, as it is.
+    Image(ImageRef),
 }
 
 impl House {
@@ -210,8 +220,9 @@ impl House {
             let tenant = Arc::clone(&tenant);
             tokio::spawn(async move { tenant.interpreter.warm(&tenant).await });
         }
-        if let Some(version) = &wanted.version {
-            tenant.start(version).await;
+        match &wanted.origin {
+            Origin::Version(version) => tenant.start(version).await,
+            Origin::Own | Origin::Image(_) => {}
         }
         locked(&self.tenants).insert(id, Arc::clone(&tenant));
         Ok(tenant)
@@ -220,7 +231,11 @@ impl House {
     /// A room that waits and can become what is `wanted`; its id.
     async fn ready(&self, wanted: &Wanted) -> Result<Option<String>, LaunchError> {
         // Headers that only one room sets, its volumes and its disk are laid before it is made.
-        if !wanted.headers.is_empty() || !wanted.mounts.is_empty() || wanted.version.is_some() {
+        let plain = match wanted.origin {
+            Origin::Own => wanted.headers.is_empty() && wanted.mounts.is_empty(),
+            Origin::Version(_) | Origin::Image(_) => false,
+        };
+        if !plain {
             return Ok(None);
         }
         // What cannot be written down is told before a room is taken for it.
@@ -241,8 +256,10 @@ impl House {
     /// Makes the room `id`; if that fails, headers may be left.
     async fn build_as(&self, id: &str, wanted: &Wanted) -> Result<(), LaunchError> {
         let mut record = self.record(id, wanted)?;
-        if let Some(version) = &wanted.version {
-            self.begin_with(version, &mut record)?;
+        match &wanted.origin {
+            Origin::Own => {}
+            Origin::Version(version) => self.begin_with(version, &mut record)?,
+            Origin::Image(image) => record.spec.root = Root::Image(image.clone()),
         }
         let laid = self.lay_headers(id, &wanted.headers).map_err(LaunchError::System)?;
         record.spec.egress.secrets.extend(laid);

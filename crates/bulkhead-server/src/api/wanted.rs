@@ -21,6 +21,8 @@ use crate::house::Base;
 
 /// Who says so, in records and refusals.
 const ORIGIN: &str = "the request";
+/// How a name begins that is for the local container engine.
+pub(crate) const DAEMON: &str = "docker-daemon:";
 /// The most of anything that is counted.
 const MOST: usize = 256;
 
@@ -28,7 +30,8 @@ const MOST: usize = 256;
 pub(super) fn record(base: &Base, id: &str, wanted: NewSandbox) -> Result<Record, Problem> {
     let mut spec = base.spec.clone();
     if let Some(image) = &wanted.image {
-        spec.root = Root::Image(named(image)?);
+        let odd = |error| Problem::malformed(format!("`image`: {error}"));
+        spec.root = Root::Image(self::image(image).map_err(odd)?);
     }
     for (name, value) in wanted.env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
@@ -68,16 +71,11 @@ pub(super) fn record(base: &Base, id: &str, wanted: NewSandbox) -> Result<Record
 }
 
 /// An image of a registry or of the local container engine; files of the host have no name here.
-fn named(text: &str) -> Result<ImageRef, Problem> {
-    let (name, daemon) = match text.strip_prefix("docker-daemon:") {
-        Some(name) => (name, true),
-        None => (text, false),
+pub(crate) fn image(text: &str) -> Result<ImageRef, InvalidReference> {
+    let source = match text.strip_prefix(DAEMON) {
+        Some(name) => ImageSource::Daemon(name.parse()?),
+        None => ImageSource::Registry(text.parse()?),
     };
-    let reference = name.parse();
-    let reference = reference
-        .map_err(|error: InvalidReference| Problem::malformed(format!("`image`: {error}")))?;
-    let source =
-        if daemon { ImageSource::Daemon(reference) } else { ImageSource::Registry(reference) };
     Ok(ImageRef { source, pull: Pull::default() })
 }
 

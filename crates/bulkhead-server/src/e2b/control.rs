@@ -29,11 +29,11 @@ use super::{
     objects::{NewSandbox, VolumeMount, detail, listed, sandbox},
 };
 use crate::{
+    api,
     clock::rfc3339,
-    house::{Facts, House, Tenant, Wanted},
+    house::{Facts, House, Origin, Tenant, Wanted},
     keys::Scope,
     random,
-    templates::Version,
 };
 
 type Answer = Result<Response, ApiError>;
@@ -106,7 +106,7 @@ async fn create_old(State(house): Shared, body: Bytes) -> Answer {
 async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
     let timeout = bounded(wanted.timeout.unwrap_or(TIMEOUT))?;
     check_wanted(&wanted)?;
-    let version = version_of(house, &wanted.template_id)?;
+    let origin = origin_of(house, &wanted.template_id)?;
     let network = network_of(&wanted);
     // What cannot be held is refused before anything is made.
     network.rules(house.egress())?;
@@ -131,7 +131,7 @@ async fn make(house: &House, wanted: NewSandbox, secure: bool) -> Answer {
         auto_resume,
     };
     let made = house
-        .make(Wanted { facts, timeout, headers, mounts, version })
+        .make(Wanted { facts, timeout, headers, mounts, origin })
         .await
         .map_err(|error| refused(&error))?;
     Ok(json_body(201, &sandbox(house, &made)))
@@ -145,14 +145,27 @@ fn check_wanted(wanted: &NewSandbox) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What a room of that template begins with; nothing for those that every server has.
-fn version_of(house: &House, template: &str) -> Result<Option<Version>, ApiError> {
+/// What a room of that template begins with. A name that no template can have, because it says
+/// where an image is, means that image.
+fn origin_of(house: &House, template: &str) -> Result<Origin, ApiError> {
     if OWN.contains(&template) {
-        return Ok(None);
+        return Ok(Origin::Own);
     }
     let found = house.templates.version(&template.to_lowercase()).map_err(internal)?;
-    let absent = || ApiError::new(404, format!("template '{template}' not found"));
-    found.map(Some).ok_or_else(absent)
+    if let Some(version) = found {
+        return Ok(Origin::Version(version));
+    }
+    if names_image(template) {
+        let odd = |error| ApiError::new(400, format!("template '{template}': {error}"));
+        return api::image(template).map(Origin::Image).map_err(odd);
+    }
+    Err(ApiError::new(404, format!("template '{template}' not found")))
+}
+
+/// Whether `name` says where an image is: at the local container engine, or at a registry.
+fn names_image(name: &str) -> bool {
+    let host = name.split_once('/').map_or("", |(host, _)| host);
+    name.starts_with(api::DAEMON) || host.contains(['.', ':'])
 }
 
 /// The volumes that are wanted, as shares.
@@ -187,7 +200,13 @@ pub(super) fn refused(error: &LaunchError) -> ApiError {
             let message = answer.pointer("/error/message").and_then(Value::as_str);
             let cause = answer.pointer("/error/causes/0").and_then(Value::as_str);
             let text = [message.unwrap_or("refused"), cause.unwrap_or_default()].join(": ");
-            ApiError::new(503, text.trim_end_matches(": "))
+            // What may not or cannot be had is no matter of time, for which clients would take 503.
+            let code = answer.pointer("/error/code").and_then(Value::as_str);
+            let status = match code {
+                Some("BH-E010" | "BH-E020" | "BH-E021" | "BH-E041") => 400,
+                Some(_) | None => 503,
+            };
+            ApiError::new(status, text.trim_end_matches(": "))
         }
     }
 }

@@ -283,6 +283,41 @@ fn the_command_works_as_it_is() {
 }
 
 #[test]
+fn an_image_that_may_not_be_used_makes_no_sandbox() {
+    let host = Host::new();
+    host.user("ceiling.images = [\"local\"]\n");
+    let server = Server::start_on(host, &["--listen", "127.0.0.1:0"], |_| ());
+    let ask = "from e2b import Sandbox, SandboxException\n\
+               for name in ['registry.example/evil', 'docker-daemon:///etc', 'no-template']:\n\
+               \x20 try: Sandbox.create(name)\n\
+               \x20 except SandboxException as error: print(str(error)[:3])";
+    let said = server.client(&installed("python/bin/python"), &["-c", ask]);
+    assert_eq!(said, "400\n400\n404\n");
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
+#[ignore = "starts a daemon, which takes root; test.sh"]
+fn an_image_of_the_container_engine_is_a_template() {
+    let setup = bulkhead_testbed::Setup::new("tests-of-e2b");
+    let dockerd = bulkhead_testbed::Dockerd::ready(setup).unwrap();
+    let server = Server::start_on(Host::new(), &["--listen", "127.0.0.1:0"], |it| {
+        it.env("DOCKER_HOST", dockerd.address());
+    });
+    let ask = format!(
+        "from e2b import Sandbox\n\
+         r = Sandbox.create('docker-daemon:{}', timeout=60)\n\
+         print(r.commands.run('ls /usr/bin/git || echo none').stdout, end='')\n\
+         print(r.get_info().template_id, r.kill())",
+        bulkhead_testbed::IMAGE
+    );
+    let said = server.client(&installed("python/bin/python"), &["-c", &ask]);
+    let image = bulkhead_testbed::IMAGE;
+    assert_eq!(said, format!("none\ndocker-daemon:{image} True\n"));
+    assert_eq!(server.rooms(), "");
+}
+
+#[test]
 fn snapshots_copies_and_templates_of_the_sdk_work() {
     let server = Server::start();
     let python = installed("python/bin/python");

@@ -12,6 +12,8 @@ import docker
 from llm_sandbox import SandboxSession
 
 RUNS, MEBIBYTES, IMAGE = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+# It ends when it is told to; a first process does not by itself.
+WAIT = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"]
 client = docker.from_env()
 
 
@@ -23,7 +25,7 @@ def session():
         keep_template=True,
         skip_environment_setup=True,
         workdir="/tmp",
-        runtime_configs={"network_mode": "none", "user": "0:0", "command": ["/bin/sleep", "600"]},
+        runtime_configs={"network_mode": "none", "user": "0:0", "command": WAIT},
     )
 
 
