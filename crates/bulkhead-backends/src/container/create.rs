@@ -67,6 +67,7 @@ impl Container {
                 return Err(BackendError::Guest("it did not put its walls up".to_owned()));
             }
         }
+        made.started()?;
         let doors = self.doors(plan, &link, first.as_ref()).await?;
         let stands = Stands { link, first, doors };
         let held = Bounded { limits: *plan.limits(), overhead: lower::overhead(found.kernel) };

@@ -46,6 +46,15 @@ impl Made {
         &self.daemon
     }
 
+    /// Takes back what the container needed only to be started, which it is.
+    pub(super) fn started(&self) -> Result<(), BackendError> {
+        let stage = self.held.as_ref().and_then(|it| it.stage.as_ref());
+        stage.map_or(Ok(()), Stage::strike).map_err(|source| BackendError::System {
+            action: "end the mounts that the container has copies of",
+            source,
+        })
+    }
+
     /// Takes back what the container needed, which is removed by now.
     pub(super) fn release(mut self) -> Result<(), BackendError> {
         self.held.take().map_or(Ok(()), Held::release).map_err(|source| BackendError::System {

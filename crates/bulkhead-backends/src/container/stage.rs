@@ -4,8 +4,9 @@
 //! together. On it are mounted the shared trees, with their owners translated to the sandbox's
 //! user, and overlays for what is to be changed privately. The daemon binds from there.
 //!
-//! Invariant: everything is on or below one mount point, so that one detached unmount ends it all,
-//! be it ours or that of whoever sweeps.
+//! Invariants: everything is on or below one mount point, so that one detached unmount ends it all,
+//! be it ours or that of whoever sweeps. It is there only until the container has mounts of its own:
+//! whoever clears our directory away later finds nothing of a workspace in it.
 
 use std::{
     collections::BTreeMap,
@@ -67,6 +68,11 @@ impl Stage {
             std::fs::DirBuilder::new().mode(0o711).create(dir.join(name))?;
         }
         Ok(stage)
+    }
+
+    /// Ends the mounts on this host; the container keeps what it was shown.
+    pub(super) fn strike(&self) -> io::Result<()> {
+        detach(&self.dir)
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -200,17 +206,22 @@ impl Drop for Stage {
     }
 }
 
-/// Ends every mount at and below `dir`, and removes it.
-pub(super) fn clear(dir: &Path) -> io::Result<()> {
+/// Ends every mount at and below `dir`.
+fn detach(dir: &Path) -> io::Result<()> {
     // More than one if two mounts came to lie on each other.
     loop {
         match unmount(dir, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
             Ok(()) => {}
             // Not a mount point, or not there.
-            Err(Errno::INVAL | Errno::NOENT) => break,
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(()),
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+/// Ends every mount at and below `dir`, and removes it.
+pub(super) fn clear(dir: &Path) -> io::Result<()> {
+    detach(dir)?;
     match std::fs::remove_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,

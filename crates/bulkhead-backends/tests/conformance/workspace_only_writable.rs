@@ -225,11 +225,13 @@ signal.pause()
 fn mounts_near(room: &Room<'_>) -> Result<Vec<String>, Failed> {
     let near = [room.workspace(), room.outside()].map(|it| it.display().to_string());
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let ours =
-        |line: &&str| near.iter().any(|it| line.contains(it)) || line.contains(" bulkhead ");
-    // Where what a daemon is to show is laid ready, for this sandbox and for others.
-    let laid = |line: &&str| room.is_contained() && line.contains("/stages/");
-    Ok(mounts.lines().filter(ours).filter(|it| !laid(it)).map(str::to_owned).collect())
+    // Where what a daemon is to show is laid ready, for others: this sandbox stands already.
+    let laid = |line: &str| room.is_contained() && line.contains("/stages/");
+    let ours = |line: &&str| {
+        let ready = line.contains(" bulkhead ") && !laid(line);
+        ready || near.iter().any(|it| line.contains(it))
+    };
+    Ok(mounts.lines().filter(ours).map(str::to_owned).collect())
 }
 
 /// The host's kernel would hand it to a program of the host, or write it to the workspace.
