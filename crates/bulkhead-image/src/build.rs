@@ -3,6 +3,7 @@
 //! What the builder makes is kept under a name of its own as the cache for the next build; what is
 //! used is a copy without the marks of when it was made.
 
+mod buildkit;
 mod progress;
 
 use std::{
@@ -72,6 +73,33 @@ pub enum BuildNetwork {
     None,
     /// What containers of the daemon reach.
     Daemon,
+}
+
+impl BuildNetwork {
+    fn mode(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Daemon => "default",
+        }
+    }
+}
+
+/// The daemon that builds.
+#[derive(Clone, Copy, Debug)]
+pub struct Daemon<'a> {
+    /// A client for it.
+    pub docker: &'a Docker,
+    /// Where it is.
+    pub engine: &'a Engine,
+}
+
+/// Where a daemon is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// At a socket of this machine.
+    Socket(PathBuf),
+    /// At a host and port, without encryption.
+    Tcp(String),
 }
 
 /// Whether steps that were done before are done again.
@@ -148,7 +176,7 @@ pub enum BuildError {
     Normal(#[source] io::Error),
 }
 
-fn daemon(doing: &'static str) -> impl Fn(DaemonError) -> BuildError {
+fn refused(doing: &'static str) -> impl Fn(DaemonError) -> BuildError {
     move |source| BuildError::Daemon { doing, source: Box::new(source) }
 }
 
@@ -158,10 +186,11 @@ fn daemon(doing: &'static str) -> impl Fn(DaemonError) -> BuildError {
 /// The same files, target, arguments and bases give the same id on every machine, as far as the
 /// steps of the Dockerfile themselves write the same bytes.
 pub async fn build(
-    docker: &Docker,
+    daemon: Daemon<'_>,
     request: &Request,
     say: &mut dyn FnMut(Progress),
 ) -> Result<Built, BuildError> {
+    let docker = daemon.docker;
     let reviewed = review(&request.dockerfile)?;
     let target = target(&reviewed, request.target.as_deref())?;
     let bases = bases(docker, &reviewed, target, request.pull, say).await?;
@@ -180,7 +209,7 @@ pub async fn build(
     say(Progress::Sent { files: context.files, bytes: context.bytes.len() });
     let raw = format!("{}:cache", request.name);
     let before = docker.inspect_image(&raw).await.ok().and_then(|it| it.id);
-    make(docker, request, &Making { reviewed: &reviewed, target, raw: &raw }, context, say)
+    make(&daemon, request, &Making { reviewed: &reviewed, target, raw: &raw }, context, say)
         .await?;
     say(Progress::Normalising);
     let labels = [(MANAGED, "image"), (KEY, key.as_str())];
@@ -191,7 +220,7 @@ pub async fn build(
     // What is loaded has no time of its own here; a name that is given has.
     let (name, version) = tag.rsplit_once(':').unwrap_or((&tag, "latest"));
     let options = TagImageOptionsBuilder::default().repo(name).tag(version).build();
-    docker.tag_image(&tag, Some(options)).await.map_err(daemon("name the image"))?;
+    docker.tag_image(&tag, Some(options)).await.map_err(refused("name the image"))?;
     forget(docker, &raw, before).await;
     let id = there(docker, &tag, &key).await?;
     let id =
@@ -246,7 +275,7 @@ async fn bases(
             (Err(_), PullBase::Missing) => {
                 say(Progress::Pulling(image.clone()));
                 fetch(docker, &image).await?;
-                docker.inspect_image(&image).await.map_err(daemon("look at a base image"))?
+                docker.inspect_image(&image).await.map_err(refused("look at a base image"))?
             }
         };
         let layers = about.root_fs.and_then(|it| it.layers).unwrap_or_default();
@@ -303,7 +332,7 @@ async fn there(docker: &Docker, tag: &str, key: &str) -> Result<Option<String>, 
             Ok(about.id.filter(|_| labels.get(KEY).is_some_and(|it| it == key)))
         }
         Err(DaemonError::DockerResponseServerError { status_code: 404, .. }) => Ok(None),
-        Err(error) => Err(daemon("look for the image")(error)),
+        Err(error) => Err(refused("look for the image")(error)),
     }
 }
 
@@ -315,51 +344,57 @@ struct Making<'a> {
 }
 
 async fn make(
-    docker: &Docker,
+    daemon: &Daemon<'_>,
     request: &Request,
     making: &Making<'_>,
     context: Context,
     say: &mut dyn FnMut(Progress),
 ) -> Result<(), BuildError> {
-    let builder = if making.reviewed.needs_buildkit {
-        BuilderVersion::BuilderBuildKit
-    } else {
-        BuilderVersion::BuilderV1
-    };
+    let bytes = Bytes::from(context.bytes);
+    if making.reviewed.needs_buildkit {
+        return buildkit::make(daemon.engine, &query(request, making), bytes, say).await;
+    }
     let args: HashMap<&str, &str> =
         request.args.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let network = match request.network {
-        BuildNetwork::None => "none",
-        BuildNetwork::Daemon => "default",
-    };
     let options = BuildImageOptionsBuilder::default()
         .dockerfile(DOCKERFILE)
         .t(making.raw)
-        .networkmode(network)
-        // BuildKit tells its progress in records that are no text; quiet, it tells only the end.
-        .q(making.reviewed.needs_buildkit)
+        .networkmode(request.network.mode())
         .nocache(request.cache == Cache::Ignored)
         .rm(true)
         .forcerm(true)
         .buildargs(&args)
         .target(making.target.unwrap_or_default())
-        .version(builder)
+        .version(BuilderVersion::BuilderV1)
         .build();
-    let body = body_full(Bytes::from(context.bytes));
-    let mut lines = docker.build_image(options, None, Some(body));
+    let mut lines = daemon.docker.build_image(options, None, Some(body_full(bytes)));
     let mut heard = progress::Heard::default();
     while let Some(line) = lines.next().await {
         match line {
             Ok(info) => heard.take(&info.stream.or(info.status).unwrap_or_default(), say),
-            // Those records come when a step has failed.
-            Err(DaemonError::JsonDataError { .. }) if making.reviewed.needs_buildkit => {
-                let said = "a step failed in BuildKit; `docker build` shows which".to_owned();
-                return Err(BuildError::Step { said, output: Vec::new() });
-            }
             Err(error) => return Err(heard.failed(&error)),
         }
     }
     Ok(())
+}
+
+/// The same for `BuildKit`.
+fn query(request: &Request, making: &Making<'_>) -> Vec<(&'static str, String)> {
+    let args = serde_json::json!(request.args);
+    let mut query = vec![
+        ("version", "2".to_owned()),
+        ("dockerfile", DOCKERFILE.to_owned()),
+        ("t", making.raw.to_owned()),
+        ("networkmode", request.network.mode().to_owned()),
+        ("rm", "1".to_owned()),
+        ("forcerm", "1".to_owned()),
+        ("buildargs", args.to_string()),
+    ];
+    query.extend(making.target.map(|it| ("target", it.to_owned())));
+    if request.cache == Cache::Ignored {
+        query.push(("nocache", "1".to_owned()));
+    }
+    query
 }
 
 /// Takes the image out of the daemon and puts it back without the marks of its making.
@@ -367,7 +402,7 @@ async fn reload(docker: &Docker, raw: &str, rewrite: &Rewrite) -> Result<(), Bui
     let mut saved = tempfile::tempfile().map_err(BuildError::Normal)?;
     let mut parts = docker.export_image(raw);
     while let Some(part) = parts.next().await {
-        let part = part.map_err(daemon("export the image"))?;
+        let part = part.map_err(refused("export the image"))?;
         saved.write_all(&part).map_err(BuildError::Normal)?;
     }
     let mut packed = |shared: Shared| {
@@ -401,7 +436,7 @@ pub async fn load(docker: &Docker, mut file: File) -> Result<(), BuildError> {
     let options = ImportImageOptionsBuilder::default().quiet(true).build();
     let mut lines = docker.import_image_stream(options, parts, None);
     while let Some(line) = lines.next().await {
-        line.map_err(daemon("load the image"))?;
+        line.map_err(refused("load the image"))?;
     }
     Ok(())
 }

@@ -71,6 +71,11 @@ impl Heard {
         }
     }
 
+    /// Why the build failed, in the builder's words.
+    pub(super) fn ended(self, said: &str) -> BuildError {
+        BuildError::Step { said: escape(said), output: self.tail.into() }
+    }
+
     /// Why the build failed.
     pub(super) fn failed(self, error: &DaemonError) -> BuildError {
         let said = if let DaemonError::DockerStreamError { error } = error {

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use bollard::Docker;
 use bulkhead_image::build::{
-    BuildError, BuildNetwork, Built, Cache, Progress, PullBase, Request, build,
+    self, BuildError, BuildNetwork, Built, Cache, Progress, PullBase, Request,
 };
 use serde_json::json;
 
 use super::{
-    daemon,
+    daemon::{self, Daemon},
     recipe::{self, Origin, Plan},
 };
 use crate::{
@@ -65,7 +64,7 @@ pub(super) fn run(
     let request = request(how, plan, &dir)?;
     let built = engine::runtime()?.block_on(async {
         let daemon = daemon::connect(environment).await?;
-        perform(&daemon.docker, &request, printer).await
+        perform(&daemon, &request, printer).await
     })?;
     tell(&built, args, printer)?;
     Ok(0)
@@ -85,12 +84,14 @@ pub(super) struct How {
 
 /// Builds as `request` says, and shows how far it is.
 pub(super) async fn perform(
-    docker: &Docker,
+    daemon: &Daemon,
     request: &Request,
     printer: &Printer,
 ) -> Result<Built, Failure> {
     let mut bar = Bar { printer, drawn: false };
-    let built = build(docker, request, &mut |it| bar.tell(&it)).await;
+    let engine = daemon.engine()?;
+    let daemon = build::Daemon { docker: &daemon.docker, engine: &engine };
+    let built = build::build(daemon, request, &mut |it| bar.tell(&it)).await;
     bar.end();
     built.map_err(|error| failed(&error))
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bollard::Docker;
-use bulkhead_backends::container::{Facts, Product, find};
+use bulkhead_backends::container::{Facts, Product, detect::Address, find};
+use bulkhead_image::build::Engine;
 
 use crate::{
     codes::Code,
@@ -20,6 +21,20 @@ pub(super) struct Daemon {
     pub(super) facts: Facts,
     /// The client.
     pub(super) docker: Docker,
+}
+
+impl Daemon {
+    /// Where it is, in the words of builds.
+    pub(super) fn engine(&self) -> Result<Engine, Failure> {
+        match &self.facts.address {
+            Address::Unix(path) => Ok(Engine::Socket(path.clone())),
+            Address::Tcp(host) => Ok(Engine::Tcp(host.clone())),
+            Address::Foreign { text, hint } => {
+                Err(Failure::new(Code::ImageBuild, format!("cannot talk to `{text}`"))
+                    .hint(*hint))
+            }
+        }
+    }
 }
 
 /// The daemon that the caller's variables name, or the first that is found: Docker's, then Podman's.

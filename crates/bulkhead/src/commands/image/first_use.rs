@@ -121,7 +121,7 @@ async fn built(
     };
     let request = build::request(how, plan, dir)?;
     let daemon = daemon::connect_to(product, &wish.environment).await?;
-    let built = build::perform(&daemon.docker, &request, printer).await.map_err(|failure| {
+    let built = build::perform(&daemon, &request, printer).await.map_err(|failure| {
         failure.hint("build it first, as you need it: bulkhead image build --network")
     })?;
     let tag = escape(&built.tag);

@@ -154,6 +154,15 @@ fn cache_mounts_are_built_by_buildkit_and_reproducible_too() {
     let ran =
         dockerd.docker(["run", "--rm", second["image"].as_str().unwrap(), "cat", "/made"]);
     assert_eq!(ran.stdout, "a==1\n", "{}", ran.shown());
+    // Each step is told, and one that fails says so with its last words.
+    let text =
+        "FROM tiny:1\nRUN --mount=type=cache,target=/cache echo trouble && cat /nowhere\n";
+    project(&host, text);
+    let ran: Ran = dockerd.bulkhead(&host, &["image", "build"]);
+    assert_eq!(ran.code, Some(1));
+    for said in ["step 2/", "RUN --mount=type=cache", "trouble", "[BH-E042]"] {
+        assert!(ran.stderr.contains(said), "{said}: {}", ran.shown());
+    }
 }
 
 #[test]
