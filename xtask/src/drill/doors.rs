@@ -210,9 +210,11 @@ fn vanished(site: &Site) -> Result<Seen, Trouble> {
     Ok(Seen::Held(format!("{} calls; {living} sandboxes, all well", count * 15)))
 }
 
-/// What was still being copied when a server died is removed by the next one that starts.
+/// What was still being copied when a server died is removed by the next one that starts, and what
+/// was left of a sandbox by the next one that is made.
 fn swept(api: &Api<'_>) -> Result<(), Trouble> {
     api.start(&[])?;
+    api.done("DELETE", &api.create()?, None)?;
     api.stop()
 }
 
