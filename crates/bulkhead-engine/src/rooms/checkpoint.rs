@@ -247,6 +247,7 @@ impl Journal {
             return Ok(Vec::new());
         }
         let turn = self.turn().map_err(system("take a turn"))?;
+        self.drop_half_written().map_err(system("remove what was half written"))?;
         let (checkpoints, unreadable) = self.checkpoints()?;
         let rooms = self.list()?;
         if !unreadable.is_empty() || self.has_unreadable() {
@@ -260,6 +261,17 @@ impl Journal {
         let swept = self.layers.sweep(|id| needed.contains(&id.to_owned()));
         drop(turn);
         swept.map_err(system("remove layers that nobody needs"))
+    }
+
+    /// Removes checkpoints that a crash left half written. They are written in turn, and it is ours.
+    fn drop_half_written(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.checkpoints).into_iter().flatten() {
+            let path = entry?.path();
+            if path.extension().is_some_and(|it| it == "new") {
+                remove_if_there(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// What the disk of `record` begins with, and where it is kept.
