@@ -60,6 +60,7 @@ pub(crate) const PROMISED: [&str; 31] = [
     rooms::EXEC_TO_DOCKER,
     rooms::WARM_MEDIAN,
     rooms::WARM_TAIL,
+    rooms::FORKS,
     rooms::IDLE_MEMORY,
     rooms::TIME_TO_END,
     rooms::LEFT_BEHIND,

@@ -2,9 +2,10 @@
 //!
 //! A program in a living room against the same program without one and against `docker exec`; a room
 //! that was made ahead, handed out and used, on a quiet machine and on one whose cores are busy;
-//! freezing; and many rooms at once.
+//! freezing; checkpoints and forks; and many rooms at once.
 
 mod crowd;
+mod disks;
 mod programs;
 mod site;
 mod warm;
@@ -12,6 +13,7 @@ mod warm;
 use std::fmt;
 use std::process::ExitCode;
 
+use bulkhead_spec::Bytes;
 use clap::Args;
 use serde::Serialize;
 
@@ -19,6 +21,7 @@ use crate::bench::CommonArgs;
 use crate::bench::machine::Machine;
 use crate::bench::report::Report;
 use crate::bench::rooms::crowd::Crowd;
+use crate::bench::rooms::disks::{Disk, Disks};
 use crate::bench::rooms::site::Site;
 use crate::bench::stats::Summary;
 use crate::bench::table::Table;
@@ -33,6 +36,8 @@ pub(super) const EXEC_TO_DOCKER: &str = "rooms.exec.docker";
 pub(super) const WARM_MEDIAN: &str = "rooms.warm";
 /// The same at p99, with every core busy.
 pub(super) const WARM_TAIL: &str = "rooms.warm.busy";
+/// Milliseconds for a hundred forks of a room, p50.
+pub(super) const FORKS: &str = "rooms.forks";
 /// MiB of shim and guest per idle room.
 pub(super) const IDLE_MEMORY: &str = "rooms.memory";
 /// Seconds until none of many rooms is left.
@@ -45,6 +50,7 @@ const JUDGES: &[&str] = &[
     EXEC_TO_DOCKER,
     WARM_MEDIAN,
     WARM_TAIL,
+    FORKS,
     IDLE_MEMORY,
     TIME_TO_END,
     LEFT_BEHIND,
@@ -61,6 +67,15 @@ pub(crate) struct RoomsArgs {
     /// How often `docker exec` runs its program.
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..))]
     slow_runs: u32,
+    /// How often a hundred rooms are forked.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
+    fork_runs: u32,
+    /// How often each disk is copied, and its room forked; 0 to leave that out.
+    #[arg(long, default_value_t = 5)]
+    disk_runs: u32,
+    /// How much is on those disks.
+    #[arg(long, value_name = "SIZE", num_args = 1.., default_values = ["64m", "1g"])]
+    changes: Vec<Bytes>,
     /// How many rooms live at once; 0 to leave that out.
     #[arg(long, default_value_t = PROMISED_COUNT)]
     count: u32,
@@ -76,11 +91,16 @@ pub(crate) fn run(args: &RoomsArgs) -> Result<ExitCode, Trouble> {
     let site = Site::prepare(args.common.bulkhead()?)?;
     let mut rows = programs::measure(&site, args.runs, args.slow_runs)?;
     rows.extend(warm::measure(&site, args.runs)?);
+    rows.push(disks::forks(&site, args.fork_runs));
+    let disks = match args.disk_runs {
+        0 => Vec::new(),
+        runs => disks::measure(&site, runs, &args.changes)?,
+    };
     let crowd = match args.count {
         0 => None,
         count => Some(Crowd::measure(&site, count)?),
     };
-    let findings = Findings { machine: machine.after_the_run(), rows, crowd };
+    let findings = Findings { machine: machine.after_the_run(), rows, disks, crowd };
     let report = Report {
         section: "rooms",
         text: findings.to_string(),
@@ -106,6 +126,7 @@ enum What {
     Cold,
     Pause,
     Resume,
+    Forks,
 }
 
 impl What {
@@ -120,6 +141,7 @@ impl What {
             Self::Cold => "room made when wanted + first exec",
             Self::Pause => "pause",
             Self::Resume => "resume",
+            Self::Forks => "`bulkhead fork -n 100`",
         }
     }
 }
@@ -145,6 +167,7 @@ impl Row {
 struct Findings {
     machine: Machine,
     rows: Vec<Row>,
+    disks: Vec<Disk>,
     crowd: Option<Crowd>,
 }
 
@@ -164,6 +187,7 @@ impl Findings {
             (EXEC_TO_DOCKER, over(What::DockerExec).map(|(docker, exec)| docker / exec)),
             (WARM_MEDIAN, self.of(What::Warm).map(|it| it.p50)),
             (WARM_TAIL, self.of(What::WarmBusy).map(|it| it.p99)),
+            (FORKS, self.of(What::Forks).map(|it| it.p50)),
             (IDLE_MEMORY, crowd.map(|it| it.kib_each / 1024.0)),
             (TIME_TO_END, all.map(|it| it.seconds_until_none_is_left)),
             (LEFT_BEHIND, crowd.map(|it| u32::try_from(it.leaks).map_or(f64::MAX, f64::from))),
@@ -192,6 +216,9 @@ impl fmt::Display for Findings {
             ]);
         }
         write!(out, "{table}")?;
+        if !self.disks.is_empty() {
+            write!(out, "\n{}", Disks(&self.disks))?;
+        }
         if let Some(crowd) = &self.crowd {
             write!(out, "\n{crowd}")?;
         }

@@ -81,8 +81,11 @@ async fn weigh(rooms: &[(String, Client)]) -> Result<f64, Trouble> {
     Ok(Duration::from_secs(sum).as_secs_f64())
 }
 
-/// Ends all of them at once, until no shim is left.
-async fn end_all(site: &Site, rooms: &[(String, Client)]) -> Result<Duration, Trouble> {
+/// Ends all of them at once, until no shim is left, and forgets them.
+pub(super) async fn end_all(
+    site: &Site,
+    rooms: &[(String, Client)],
+) -> Result<Duration, Trouble> {
     let before = Instant::now();
     let mut ending = tokio::task::JoinSet::new();
     for (_, client) in rooms {

@@ -1,6 +1,5 @@
 //! A program in a living room, by everybody who can run one.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,7 @@ pub(super) fn measure(site: &Site, runs: u32, slow: u32) -> Result<Vec<Row>, Tro
     let mut times: [Vec<Duration>; 5] = Default::default();
     for round in 0..runs + WARM_UP {
         let fork = timed(|| run(programs::command(TRUE).stdin(Stdio::null())))?;
-        let own = timed(|| site.runtime.block_on(exec(&client, Path::new(TRUE))))?;
+        let own = timed(|| site.runtime.block_on(exec(&client, &[TRUE])))?;
         let command = timed(|| run(&mut site.command(&["exec", id, TRUE])))?;
         let failed = || "could not freeze a room".to_owned();
         let pause = timed(|| site.runtime.block_on(client.pause()).or_trouble(failed))?;
@@ -71,13 +70,13 @@ fn docker(site: &Site, runs: u32) -> Result<Vec<Duration>, Trouble> {
     Ok(times)
 }
 
-fn timed(what: impl FnOnce() -> Result<(), Trouble>) -> Result<Duration, Trouble> {
+pub(super) fn timed(what: impl FnOnce() -> Result<(), Trouble>) -> Result<Duration, Trouble> {
     let before = Instant::now();
     what()?;
     Ok(before.elapsed())
 }
 
-fn run(command: &mut Command) -> Result<(), Trouble> {
+pub(super) fn run(command: &mut Command) -> Result<(), Trouble> {
     let name = command.get_program().to_owned();
     let ended =
         command.status().or_trouble(|| format!("could not start {}", name.display()))?;

@@ -1,6 +1,6 @@
 //! Where the rooms are, and how they are made and used.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -75,9 +75,14 @@ impl Site {
 
     /// Makes the room `id`.
     pub(super) async fn make(&self, id: &str) -> Result<Client, Trouble> {
-        let made = launch(&self.starter()?, &record(id), &self.admission).await;
-        made.or_trouble(|| format!("could not make the room `{id}`"))?;
-        Ok(Client::new(self.journal.socket(id)))
+        self.make_of(&record(id)).await
+    }
+
+    /// Makes the room of `record`.
+    pub(super) async fn make_of(&self, record: &Record) -> Result<Client, Trouble> {
+        let made = launch(&self.starter()?, record, &self.admission).await;
+        made.or_trouble(|| format!("could not make the room `{}`", record.id))?;
+        Ok(Client::new(self.journal.socket(&record.id)))
     }
 
     /// Makes the room `id` for whoever wants one.
@@ -99,6 +104,14 @@ impl Site {
         Ok(Client::new(self.journal.socket(&taken.id)))
     }
 
+    /// Every living room whose name begins with `prefix`.
+    pub(super) fn living(&self, prefix: &str) -> Result<Vec<(String, Client)>, Trouble> {
+        let listed = self.journal.living().or_trouble(|| "could not list rooms".to_owned())?;
+        let ours = listed.into_iter().filter(|it| it.record.name.starts_with(prefix));
+        let client = |id: String| (id.clone(), Client::new(self.journal.socket(&id)));
+        Ok(ours.map(|it| client(it.record.id)).collect())
+    }
+
     /// Ends a room and forgets it.
     pub(super) async fn end(&self, id: &str, client: &Client) -> Result<(), Trouble> {
         let ended = client.end(Duration::ZERO).await;
@@ -108,7 +121,7 @@ impl Site {
 }
 
 /// A room as everybody would ask for it: the host's programs, no network, limits.
-fn record(id: &str) -> Record {
+pub(super) fn record(id: &str) -> Record {
     let limits = Limits { memory: Some(Bytes(512 << 20)), pids: Some(64), ..Limits::default() };
     let spec = Spec { limits, ..Spec::default() };
     let (id, name) = (id.to_owned(), id.to_owned());
@@ -117,10 +130,10 @@ fn record(id: &str) -> Record {
     record
 }
 
-/// Runs `program` in the room to its end.
-pub(super) async fn exec(client: &Client, program: &Path) -> Result<(), Trouble> {
-    let failed = || format!("could not run `{}` in a room", program.display());
-    let exec = Exec { argv: vec![program.into()], ..Exec::default() };
+/// Runs a program in the room to its end.
+pub(super) async fn exec(client: &Client, argv: &[&str]) -> Result<(), Trouble> {
+    let failed = || format!("could not run `{}` in a room", argv.join(" "));
+    let exec = Exec { argv: argv.iter().map(Into::into).collect(), ..Exec::default() };
     let mut attached = client.exec(exec, None).await.or_trouble(failed)?;
     loop {
         match attached.ear.next().await.or_trouble(failed)? {

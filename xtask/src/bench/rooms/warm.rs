@@ -1,6 +1,5 @@
 //! Rooms that were made ahead.
 
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ fn warm(site: &Site, prefix: &str, runs: u32) -> Result<Vec<Duration>, Trouble> 
             for _ in &ids {
                 let before = Instant::now();
                 let client = site.take().await?;
-                exec(&client, Path::new(TRUE)).await?;
+                exec(&client, &[TRUE]).await?;
                 times.push(before.elapsed());
             }
             for id in &ids {
@@ -56,7 +55,7 @@ fn cold(site: &Site, runs: u32) -> Result<Vec<Duration>, Trouble> {
             let id = format!("cold-{number}");
             let before = Instant::now();
             let client = site.make(&id).await?;
-            exec(&client, Path::new(TRUE)).await?;
+            exec(&client, &[TRUE]).await?;
             times.push(before.elapsed());
             site.end(&id, &client).await?;
         }
