@@ -145,10 +145,7 @@ fn twice(drill: &Drill, bulkhead: &Path, size: Size) -> Result<String, Trouble> 
 /// One drill, between two looks at the host.
 fn one(drill: &Drill, site: &Site) -> Result<Seen, Trouble> {
     // What is made once and stays is no leak.
-    site.say(&["create", "--name", "first"])?;
-    site.say(&["checkpoint", "create", "first", "first"])?;
-    site.say(&["checkpoint", "rm", "first"])?;
-    site.forget_all()?;
+    site.warm_up()?;
     let watch = Watch::start(site.bulkhead(), site.watched())?;
     let seen = (drill.run)(site);
     let forgotten = site.forget_all();

@@ -12,6 +12,7 @@
 mod admission;
 mod checkpoint;
 mod client;
+mod ended;
 mod fork;
 mod frame;
 #[doc(hidden)]
@@ -32,10 +33,11 @@ pub use client::{
     Attached, Client, ClientError, Dial, Download, Duplex, Ear, Hand, Links, Named, Reply,
     Update, Upload,
 };
+pub use ended::{CopyDone, CopyWanted, NotCopied, copy_ended};
 pub use fork::fork;
 pub use journal::{
     Claim, End, Journal, JournalError, Keeping, Life, Lifetime, Listed, Pooled, Quota, Record,
-    Then, Why,
+    Then, Why, Wish,
 };
 pub use launch::{LaunchError, launch};
 pub use protocol::{Failed, ProgramInfo, RoomInfo, Stats};

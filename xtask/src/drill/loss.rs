@@ -1,8 +1,8 @@
 //! Somebody is killed who was needed.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Child, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -26,15 +26,13 @@ pub(super) const SHIM_AND_GUEST: Drill =
     Drill { name: "R3", what: "kill -9 of a shim, and of a room's first process", run: both };
 
 fn server(site: &Site) -> Result<Seen, Trouble> {
-    let Some(curl) = programs::find("curl") else {
+    let Some(api) = Api::new(site)? else {
         return Ok(Seen::Untried("there is no `curl`; apt-get install curl".to_owned()));
     };
     let count = site.count(10, 100);
-    let key = site.say(&["key", "create", "drill"])?.trim().to_owned();
-    let api = Api { curl: &curl, site, key };
     let mut first = api.serve()?;
     for _ in 0..count {
-        api.call(&["-X", "POST", "-H", "Content-Type: application/json"], "/sandboxes")?;
+        api.create()?;
     }
     drop(first.kill());
     drop(first.wait());
@@ -42,10 +40,7 @@ fn server(site: &Site) -> Result<Seen, Trouble> {
     let mut second = api.serve()?;
     let listed = api.call(&[], "/v2/sandboxes?limit=100")?;
     let took = before.elapsed();
-    site.stop(&mut second)?;
-    site.say(&["key", "rm", "drill"])?;
-    let keys = site.state().join("keys.json");
-    fs::remove_file(&keys).or_trouble(|| format!("there is no `{}`", keys.display()))?;
+    api.end(&mut second)?;
     let listed = listed.as_array().map_or(0, Vec::len);
     let wanted = usize::try_from(count).unwrap_or(usize::MAX);
     must(listed == wanted, || format!("{listed} of {wanted} rooms were found again"))?;
@@ -56,15 +51,45 @@ fn server(site: &Site) -> Result<Seen, Trouble> {
 }
 
 /// The server as its clients know it.
-struct Api<'a> {
-    curl: &'a Path,
+pub(super) struct Api<'a> {
+    curl: PathBuf,
     site: &'a Site,
     key: String,
 }
 
-impl Api<'_> {
+impl<'a> Api<'a> {
+    /// Nothing where nobody here speaks HTTP.
+    pub(super) fn new(site: &'a Site) -> Result<Option<Self>, Trouble> {
+        let Some(curl) = programs::find("curl") else { return Ok(None) };
+        let key = site.say(&["key", "create", "drill"])?.trim().to_owned();
+        Ok(Some(Self { curl, site, key }))
+    }
+
+    /// Stops a server, and forgets what it was asked with.
+    pub(super) fn end(&self, server: &mut Child) -> Result<(), Trouble> {
+        self.site.stop(server)?;
+        self.site.say(&["key", "rm", "drill"])?;
+        let keys = self.site.state().join("keys.json");
+        fs::remove_file(&keys).or_trouble(|| format!("there is no `{}`", keys.display()))
+    }
+
+    /// Makes a room, and says its id.
+    pub(super) fn create(&self) -> Result<String, Trouble> {
+        let made =
+            self.call(&["-X", "POST", "-H", "Content-Type: application/json"], "/sandboxes")?;
+        let id = made.get("sandboxID").and_then(Value::as_str);
+        id.map(str::to_owned).ok_or_else(|| Trouble::new(format!("the server said `{made}`")))
+    }
+
+    /// Ends it.
+    pub(super) fn kill(&self, id: &str) -> Result<(), Trouble> {
+        let mut command = self.curl();
+        command.args(["-X", "DELETE", &format!("http://localhost/sandboxes/{id}")]);
+        programs::output(&mut command).map(drop)
+    }
+
     /// Starts a server and waits until it answers.
-    fn serve(&self) -> Result<Child, Trouble> {
+    pub(super) fn serve(&self) -> Result<Child, Trouble> {
         let mut command = self.site.command(&["serve", "--quiet"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().or_trouble(|| "could not start the server".to_owned())?;
@@ -73,15 +98,21 @@ impl Api<'_> {
     }
 
     fn call(&self, more: &[&str], path: &str) -> Result<Value, Trouble> {
-        let socket = self.site.runtime().join("bulkhead.sock");
-        let mut command = programs::command(self.curl);
-        command.args(["--silent", "--fail-with-body", "--max-time", "20", "--unix-socket"]);
-        command.arg(socket).args(["-H", &format!("X-API-Key: {}", self.key)]).args(more);
+        let mut command = self.curl();
+        command.args(more);
         if !more.is_empty() {
             command.args(["--data", r#"{"templateID":"base","timeout":600}"#]);
         }
         let said = programs::output(command.arg(format!("http://localhost{path}")))?;
         serde_json::from_str(&said).or_trouble(|| format!("the server said `{said}`"))
+    }
+
+    fn curl(&self) -> Command {
+        let mut command = programs::command(&self.curl);
+        command.args(["--silent", "--fail-with-body", "--max-time", "20", "--unix-socket"]);
+        command.arg(self.site.runtime().join("bulkhead.sock"));
+        command.args(["-H", &format!("X-API-Key: {}", self.key)]);
+        command
     }
 }
 

@@ -159,10 +159,22 @@ impl Site {
         stop(server, &self.runtime().join("bulkhead.sock"))
     }
 
-    /// Ends and forgets every room.
+    /// Does everything once that leaves a directory behind for the next time.
+    pub(super) fn warm_up(&self) -> Result<(), Trouble> {
+        self.say(&["create", "--name", "first"])?;
+        self.say(&["checkpoint", "create", "first", "first"])?;
+        self.say(&["pool", "fill", "--size", "1"])?;
+        self.forget_all()
+    }
+
+    /// Ends and forgets every room, those that nobody has, and every checkpoint.
     pub(super) fn forget_all(&self) -> Result<(), Trouble> {
         let names: Vec<_> = self.rooms()?.into_iter().map(|it| it.id).collect();
         side_by_side(&names, |id| self.say(&["rm", "--force", id]).map(drop))?;
+        for checkpoint in self.say(&["checkpoint", "ls", "-q"])?.lines() {
+            self.say(&["checkpoint", "rm", checkpoint])?;
+        }
+        self.say(&["pool", "drain"])?;
         Ok(())
     }
 }

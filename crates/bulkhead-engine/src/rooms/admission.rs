@@ -1,4 +1,4 @@
-//! Whether the host bears one more room.
+//! Whether the host bears more rooms.
 //!
 //! A sandbox is refused before it is begun, not when the host is already out of something: then the
 //! rooms that are there would suffer for the one that is not.
@@ -64,14 +64,33 @@ pub struct Admission {
 impl Admission {
     /// Whether the host bears one more room.
     pub fn check(&self) -> Result<(), Busy> {
-        self.reserve.check(&self.state)
+        self.check_for(1)
     }
+
+    /// Whether it bears so many, all of them.
+    pub fn check_for(&self, rooms: usize) -> Result<(), Busy> {
+        self.reserve.check(&self.state, rooms)
+    }
+}
+
+/// What a room takes at least, before anything runs in it: a shim and a guest, each with a few
+/// threads, and what is written down.
+mod least {
+    pub(super) const MEMORY: u64 = 3 << 20;
+    pub(super) const PIDS: u64 = 4;
+    pub(super) const FILES: u64 = 48;
+    pub(super) const DISK: u64 = 16 << 10;
+    pub(super) const INODES: u64 = 6;
 }
 
 impl Reserve {
     /// Whether the host bears one more sandbox, as far as one small file tells: for those who start
     /// something that does not stay.
     pub fn check_memory(&self) -> Result<(), Busy> {
+        self.check_memory_for(1)
+    }
+
+    fn check_memory_for(&self, rooms: usize) -> Result<(), Busy> {
         // What cannot be read, cannot be short: other systems, other files.
         let Ok(text) = fs::read_to_string("/proc/meminfo") else { return Ok(()) };
         let (Some(total), Some(free)) = (kib(&text, "MemTotal:"), kib(&text, "MemAvailable:"))
@@ -79,42 +98,58 @@ impl Reserve {
             return Ok(());
         };
         let kept = self.memory.unwrap_or(Bytes((total.0 / 20).min(512 << 20)));
-        short("of memory", "reserve.memory", free, kept)
+        let taken = Bytes(beside_first(rooms, least::MEMORY));
+        short(("of memory", "reserve.memory"), free, kept, taken, |it| it.0)
     }
 
-    /// Whether the host bears one more room that is written down in `dir`.
-    fn check(&self, dir: &Path) -> Result<(), Busy> {
-        self.check_memory()?;
+    /// Whether the host bears so many more rooms that are written down in `dir`.
+    fn check(&self, dir: &Path, rooms: usize) -> Result<(), Busy> {
+        self.check_memory_for(rooms)?;
         let counted = [
-            (free_pids(), "processes", "reserve.pids", self.pids),
-            (free_files(), "open files", "reserve.files", self.files),
+            (free_pids(), ("processes", "reserve.pids"), self.pids, least::PIDS),
+            (free_files(), ("open files", "reserve.files"), self.files, least::FILES),
         ];
-        for (free, what, key, kept) in counted {
+        for (free, what, kept, each) in counted {
             if let Ok(free) = free {
-                short(what, key, free, kept)?;
+                short(what, free, kept, beside_first(rooms, each), |it| it)?;
             }
         }
         let Some(space) = space_of(dir) else { return Ok(()) };
         let free = Bytes(space.f_bavail.saturating_mul(space.f_frsize));
-        short("of disk", "reserve.disk", free, self.disk)?;
+        let taken = Bytes(beside_first(rooms, least::DISK));
+        short(("of disk", "reserve.disk"), free, self.disk, taken, |it| it.0)?;
         // Some filesystems do not count files.
         if space.f_files == 0 {
             return Ok(());
         }
-        short("files to be made", "reserve.inodes", space.f_favail, self.inodes)
+        let taken = beside_first(rooms, least::INODES);
+        let what = ("files to be made", "reserve.inodes");
+        short(what, space.f_favail, self.inodes, taken, |it| it)
     }
 }
 
-fn short<T: Copy + Ord + std::fmt::Display>(
-    what: &str,
-    key: &str,
+/// What rooms take beside the first: that one may take what is left above the reserve.
+fn beside_first(rooms: usize, each: u64) -> u64 {
+    u64::try_from(rooms).unwrap_or(u64::MAX).saturating_sub(1).saturating_mul(each)
+}
+
+fn short<T: Copy + std::fmt::Display>(
+    (what, key): (&str, &str),
     free: T,
     kept: T,
+    taken: T,
+    number: impl Fn(T) -> u64,
 ) -> Result<(), Busy> {
-    if kept <= free {
+    if number(kept).saturating_add(number(taken)) <= number(free) {
         return Ok(());
     }
-    Err(Busy::of(format!("{free} {what} are left on this host, and `{key}` keeps {kept}")))
+    let many = match number(taken) {
+        0 => String::new(),
+        _ => format!(", the rooms take {taken} at least"),
+    };
+    Err(Busy::of(format!(
+        "{free} {what} are left on this host{many}, and `{key}` keeps {kept}"
+    )))
 }
 
 /// A line of `/proc/meminfo`.
@@ -153,4 +188,31 @@ fn number(path: &str) -> io::Result<u64> {
 /// The filesystem that `dir` is on, or will be.
 fn space_of(dir: &Path) -> Option<rustix::fs::StatVfs> {
     dir.ancestors().find_map(|it| rustix::fs::statvfs(it).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Reserve, short};
+
+    #[test]
+    fn many_rooms_are_refused_where_one_is_borne() {
+        let reserve = Reserve::default();
+        let dir = std::path::Path::new("/");
+        reserve.check(dir, 1).unwrap();
+        let busy = reserve.check(dir, 100_000_000).unwrap_err();
+        assert!(busy.why.contains("the rooms take"), "{busy}");
+    }
+
+    #[test]
+    fn what_is_kept_is_kept_from_all_of_them_together() {
+        let check = |rooms| {
+            short(("files", "key"), 100, 40, super::beside_first(rooms, 10), |it: u64| it)
+        };
+        assert_eq!(check(7), Ok(()));
+        let busy = check(8).unwrap_err();
+        assert_eq!(
+            busy.why,
+            "100 files are left on this host, the rooms take 70 at least, and `key` keeps 40"
+        );
+    }
 }

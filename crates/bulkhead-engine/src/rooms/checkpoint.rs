@@ -17,10 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     client::{Client, ClientError},
+    ended::{CopyDone, copied_by},
     journal::{
         Journal, JournalError, Keeping, Life, Listed, Record, check_name, now, private_dir,
         remove_if_there, write_whole,
     },
+    launch::LaunchError,
     layers::{Durability, Lease},
 };
 
@@ -65,6 +67,9 @@ pub enum CheckpointError {
     /// The room could not be copied.
     #[error(transparent)]
     Room(#[from] ClientError),
+    /// Nor could one that has ended.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// No checkpoint has this name.
     #[error("there is no checkpoint `{}`", escape(.0))]
     Unknown(String),
@@ -117,7 +122,8 @@ impl Snapshot {
 
 impl Journal {
     /// Takes a checkpoint of `room`. One that lives stands still meanwhile; one that has ended must
-    /// have its disk kept. Without a `name`, the first of `ROOM-1`, `ROOM-2`, … that is free.
+    /// have its disk kept, and `program` (Bulkhead itself) copies it. Without a `name`, the first of
+    /// `ROOM-1`, `ROOM-2`, … that is free.
     ///
     /// # Guarantees
     /// After `Ok`, the checkpoint survives a loss of power.
@@ -126,6 +132,7 @@ impl Journal {
     /// There is no checkpoint then; what was copied is removed by the next sweep.
     pub async fn checkpoint(
         &self,
+        program: &Path,
         room: &Listed,
         name: Option<&str>,
     ) -> Result<Checkpoint, CheckpointError> {
@@ -135,7 +142,7 @@ impl Journal {
                 return Err(CheckpointError::Taken(name.to_owned()));
             }
         }
-        let snapshot = self.snapshot(room, Durability::Disk).await?;
+        let snapshot = self.snapshot(program, room, Durability::Disk).await?;
         let turn = self.turn().map_err(system("take a turn"))?;
         let name = self.free_name(&room.record.name, name)?;
         let checkpoint = Checkpoint {
@@ -165,18 +172,25 @@ impl Journal {
     /// Copies the disk of `room`, to be begun with by others.
     async fn snapshot(
         &self,
+        program: &Path,
         room: &Listed,
         durability: Durability,
     ) -> Result<Snapshot, CheckpointError> {
         let failed = system("make a layer");
-        if room.life != Life::Alive {
+        let ended = room.life != Life::Alive;
+        if ended && room.record.keeping == Keeping::Memory {
             return Err(CheckpointError::Ended(room.record.name.clone()));
         }
-        let client = Client::new(self.socket(&room.record.id));
-        let backend = client.inspect().await?.backend;
+        // Whoever sweeps does it in turn, and would take one that is not locked yet for a leftover.
+        let turn = self.turn().map_err(system("take a turn"))?;
         let fresh = self.layers.begin().map_err(&failed)?;
+        drop(turn);
         crash::point();
-        let (bytes, files) = client.copy(&fresh.path()).await?;
+        let CopyDone { bytes, files, backend } = if ended {
+            copied_by(program, &room.record, &fresh.path()).await?
+        } else {
+            self.copy_living(room, &fresh.path()).await?
+        };
         crash::point();
         let lease = fresh.finish(durability).map_err(&failed)?;
         crash::point();
@@ -184,13 +198,25 @@ impl Journal {
         Ok(Snapshot { lease, lower, backend, bytes, files })
     }
 
+    async fn copy_living(&self, room: &Listed, layer: &Path) -> Result<CopyDone, ClientError> {
+        let client = Client::new(self.socket(&room.record.id));
+        let backend = client.inspect().await?.backend;
+        let (bytes, files) = client.copy(layer).await?;
+        Ok(CopyDone { bytes, files, backend })
+    }
+
     /// Copies the disk of `room` once, for rooms that are made right away and end with the host.
-    pub async fn snapshot_for_fork(&self, room: &Listed) -> Result<Snapshot, CheckpointError> {
+    /// What is said of [`Journal::checkpoint`] about `program` holds here.
+    pub async fn snapshot_for_fork(
+        &self,
+        program: &Path,
+        room: &Listed,
+    ) -> Result<Snapshot, CheckpointError> {
         let durability = match room.record.keeping {
             Keeping::Memory => Durability::Memory,
             Keeping::Disk => Durability::Disk,
         };
-        self.snapshot(room, durability).await
+        self.snapshot(program, room, durability).await
     }
 
     /// Every checkpoint, the oldest first, and what is wrong with those that cannot be read.
@@ -243,7 +269,8 @@ impl Journal {
 
     /// Removes layers that nobody begins with any more, and those that a crash left half made.
     pub fn sweep_layers(&self) -> Result<Vec<String>, CheckpointError> {
-        if !self.layers.path("").is_dir() {
+        // With many rooms, a look at each of them takes time.
+        if is_empty(&self.layers.path("")) && is_empty(&self.checkpoints) {
             return Ok(Vec::new());
         }
         let turn = self.turn().map_err(system("take a turn"))?;
@@ -337,6 +364,11 @@ impl Record {
         record.layers = snapshot.layers();
         record
     }
+}
+
+/// Whether there is nothing in `dir`, or no `dir`.
+fn is_empty(dir: &Path) -> bool {
+    fs::read_dir(dir).into_iter().flatten().next().is_none()
 }
 
 fn read(path: &Path) -> Result<Checkpoint, CheckpointError> {

@@ -25,7 +25,7 @@ pub async fn fork(
     records: &[Record],
     admission: &Admission,
 ) -> Result<(), LaunchError> {
-    admission.check()?;
+    admission.check_for(records.len())?;
     let answers = shims(program, &records).await?;
     let ready = |it: &&Value| it.get("ready").is_some();
     if answers.iter().filter(ready).count() == records.len() {

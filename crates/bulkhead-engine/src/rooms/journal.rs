@@ -9,6 +9,7 @@ mod names;
 mod parked;
 mod quota;
 mod record;
+mod wishes;
 
 use std::{
     collections::BTreeSet,
@@ -17,10 +18,14 @@ use std::{
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use bulkhead_backends::crash;
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 
 pub(super) use self::files::{now, private_dir, remove_if_there, write_whole};
 pub use self::{
@@ -28,15 +33,21 @@ pub use self::{
     parked::Pooled,
     quota::Quota,
     record::{End, Keeping, Life, Lifetime, Listed, Record, Then, Why},
+    wishes::Wish,
 };
 use self::{
     files::{Sync, erase, lock_file, write},
     record::{END, RECORD, look},
 };
-use super::layers::{self, Layers};
+use super::{
+    admission::Busy,
+    layers::{self, Layers},
+};
 
 /// Where records go that this program cannot read.
 const UNREADABLE: &str = "unreadable";
+/// When it is worth another try to hold a room that somebody else holds.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The rooms of one user, as a directory.
 #[derive(Clone, Debug)]
@@ -166,6 +177,26 @@ impl Journal {
         remove_if_there(&dir.join(END))?;
         let socket = self.socket(&record.id);
         Ok(Claim { dir: Mutex::new(dir), socket, again, _lock: lock })
+    }
+
+    /// Keeps the room `id`, which has ended, from being started or forgotten while the file is held.
+    pub(super) fn hold_ended(&self, id: &str) -> Result<File, JournalError> {
+        let failed = |source| JournalError::System { action: "hold a room", source };
+        let _turn = self.turn().map_err(failed)?;
+        let dir = self.state.join(id);
+        let listed = look(&dir).ok().flatten().ok_or(JournalError::Unknown(id.to_owned()))?;
+        if !listed.record.layers.iter().all(|it| self.layers.path(it).is_dir()) {
+            return Err(JournalError::NoLayer);
+        }
+        let lock = lock_file(&dir).map_err(failed)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(lock),
+            Err(Errno::WOULDBLOCK) => {
+                let why = format!("somebody else uses the room `{}`", listed.record.name);
+                Err(JournalError::Busy(Busy { why, retry: RETRY }))
+            }
+            Err(errno) => Err(failed(errno.into())),
+        }
     }
 
     /// Where the shim of `id` listens.

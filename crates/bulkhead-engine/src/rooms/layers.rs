@@ -72,7 +72,7 @@ impl Layers {
         self.dir.join(id)
     }
 
-    /// Begins a layer.
+    /// Begins a layer, in the turn of whoever sweeps.
     pub(super) fn begin(&self) -> io::Result<Fresh> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let id = random_id()?;

@@ -11,8 +11,10 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
     os::unix::fs::MetadataExt as _,
     path::Path,
+    process::Stdio,
     sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
@@ -20,11 +22,15 @@ use std::{
 use bulkhead_spec::{Pull, Root, Word};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use super::{
-    Busy,
+    Admission, Busy,
     client::{Client, ClientError},
-    journal::{Journal, JournalError, Keeping, Lifetime, Pooled, Quota, Record},
+    journal::{
+        Journal, JournalError, Keeping, Lifetime, Listed, Pooled, Quota, Record, Wish, now,
+    },
+    launch::{LaunchError, launch},
     protocol::Failed,
 };
 
@@ -226,6 +232,91 @@ pub fn parked(record: &Record, id: String, slot: &str, key: &Key) -> Record {
     parked
 }
 
+/// Parks rooms like `parked`, each under an id that `fresh` makes, until as many wait as are wished
+/// for; says how many that were. Where nobody wishes for any, or not any more, there are none.
+///
+/// # Cancellation
+/// Those that were parked are; whoever comes next goes on.
+pub async fn fill(
+    journal: &Journal,
+    (program, admission): (&Path, &Admission),
+    parked: &Record,
+    fresh: impl Fn() -> io::Result<String>,
+) -> Result<u32, LaunchError> {
+    let Pooled::Parked { key, .. } = &parked.pool else { return Ok(0) };
+    let _alone = journal.refill_lock().map_err(LaunchError::System)?;
+    let mut made = 0;
+    while let Some(wish) = journal.wish(key)
+        && count(journal, key)? < wish.size
+    {
+        let id = fresh().map_err(LaunchError::System)?;
+        let room = Record { name: id.clone(), id, made: now(), ..parked.clone() };
+        launch(program, &room, admission).await?;
+        made += 1;
+    }
+    Ok(made)
+}
+
+/// Wishes for `size` rooms like `parked` to wait, until the pool is drained.
+pub fn wish(journal: &Journal, parked: &Record, size: u32) -> io::Result<()> {
+    match &parked.pool {
+        Pooled::Parked { slot, key } => {
+            journal.wish_for(key, &Wish { slot: slot.clone(), size })
+        }
+        Pooled::No | Pooled::Taken { .. } => Ok(()),
+    }
+}
+
+/// How many rooms wait under `key`.
+fn count(journal: &Journal, key: &str) -> Result<u32, LaunchError> {
+    let parked = journal.parked();
+    let parked = parked.map_err(|error| LaunchError::System(io::Error::other(error)))?;
+    let fits = |it: &&Listed| match &it.record.pool {
+        Pooled::Parked { key: its, .. } => its == key,
+        Pooled::No | Pooled::Taken { .. } => false,
+    };
+    Ok(u32::try_from(parked.iter().filter(fits).count()).unwrap_or(u32::MAX))
+}
+
+/// What a process is told that is to park rooms in the place of some that were handed out.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RefillWanted {
+    /// What those are like.
+    pub refill: Box<Record>,
+}
+
+/// Has `program` (Bulkhead itself) park rooms like `parked`, if somebody wishes for them, and does not
+/// wait for it. What comes of it is nobody's trouble: whoever wants a room and finds none makes one.
+pub async fn refill(journal: &Journal, program: &Path, parked: &Record) {
+    let Pooled::Parked { key, .. } = &parked.pool else { return };
+    if journal.wish(key).is_none() {
+        return;
+    }
+    if let Err(error) = behind(program, parked).await {
+        tracing::debug!(%error, "the pool is not filled again");
+    }
+}
+
+/// Starts who refills the pool, and leaves it alone.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is Bulkhead itself, not a program of a user"
+)]
+async fn behind(program: &Path, parked: &Record) -> io::Result<()> {
+    let wanted = RefillWanted { refill: Box::new(parked.clone()) };
+    let mut refiller = Command::new(program)
+        .arg("shim")
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()?;
+    match refiller.stdin.take() {
+        Some(mut stdin) => stdin.write_all(&serde_json::to_vec(&wanted)?).await,
+        None => Ok(()),
+    }
+}
+
 /// Ends the parked rooms of `slot` that were made from something else than `key`: the rules, the
 /// program or what is shared are not what they were. Says how many there were.
 pub async fn drain_stale(
@@ -239,11 +330,24 @@ pub async fn drain_stale(
         }
         Pooled::No | Pooled::Taken { .. } => false,
     };
-    drain(journal, stale).await
+    let of_slot =
+        |its: &str, wish: &Wish| wish.slot == slot && key.is_none_or(|key| key.0 != its);
+    journal.withdraw(of_slot).map_err(unwished)?;
+    end(journal, stale).await
+}
+
+/// Ends every parked room, and says how many there were. No others come in their place.
+pub async fn drain(journal: &Journal) -> Result<usize, JournalError> {
+    journal.withdraw(|_, _| true).map_err(unwished)?;
+    end(journal, |_| true).await
+}
+
+fn unwished(source: io::Error) -> JournalError {
+    JournalError::System { action: "take a wish for rooms back", source }
 }
 
 /// Ends the parked rooms that `which` means, and says how many there were.
-pub async fn drain(
+async fn end(
     journal: &Journal,
     which: impl Fn(&Pooled) -> bool,
 ) -> Result<usize, JournalError> {

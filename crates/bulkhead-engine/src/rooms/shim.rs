@@ -23,6 +23,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+pub(super) use self::still::copier;
 use super::journal::{Claim, Journal, JournalError, Keeping, Lifetime, Record, Then, Why};
 use crate::{Engine, RunError, engine::describe, room::Room};
 
@@ -318,6 +319,7 @@ impl Held {
         if self.is_parked() {
             // Nobody ever had it, so nobody asks what became of it.
             self.claim.erase()?;
+            self.journal.tidy_pool()?;
         } else {
             self.claim.end(ending.why)?;
         }

@@ -11,6 +11,9 @@ use crate::{
     rooms::{heard, journal, record, shim},
 };
 
+/// Bulkhead itself; no room here has a disk that it would have to copy.
+const ITSELF: &str = "/nowhere/bulkhead";
+
 /// Rooms of one test, ended one by one.
 struct Rooms {
     house: House,
@@ -47,7 +50,7 @@ impl Rooms {
     }
 
     async fn checkpoint(&self, room: &str, name: &str) -> Checkpoint {
-        self.journal.checkpoint(&self.find(room), Some(name)).await.unwrap()
+        self.journal.checkpoint(ITSELF.as_ref(), &self.find(room), Some(name)).await.unwrap()
     }
 
     async fn end(&mut self) {
@@ -161,7 +164,7 @@ async fn children_differ_in_all_that_tells_machines_apart() {
     let parent = rooms.empty("parent").await;
     says(&parent, "echo mine >/tmp/x").await;
     let listed = rooms.find("parent");
-    let snapshot = rooms.journal.snapshot_for_fork(&listed).await.unwrap();
+    let snapshot = rooms.journal.snapshot_for_fork(ITSELF.as_ref(), &listed).await.unwrap();
     let script = "cat /tmp/x; hostname; cat /etc/hostname /etc/machine-id \
         /proc/sys/kernel/random/boot_id";
     let mut seen = vec![says(&parent, script).await];
@@ -222,14 +225,17 @@ async fn names_are_checked_before_anything_is_copied() {
             "`../up` cannot be the name of a room: letters, digits, `-`, `_` and `.`, at most 64",
         ),
     ] {
-        let refused = rooms.journal.checkpoint(&rooms.find("room"), Some(name)).await;
+        let refused =
+            rooms.journal.checkpoint(ITSELF.as_ref(), &rooms.find("room"), Some(name)).await;
         assert_eq!(refused.unwrap_err().to_string(), why);
     }
-    let named = rooms.journal.checkpoint(&rooms.find("room"), None).await.unwrap();
+    let named =
+        rooms.journal.checkpoint(ITSELF.as_ref(), &rooms.find("room"), None).await.unwrap();
     assert_eq!(named.name, "room-1");
     assert_eq!(rooms.layers(), 2);
     rooms.end().await;
-    let ended = rooms.journal.checkpoint(&rooms.find("room"), None).await.unwrap_err();
+    let ended =
+        rooms.journal.checkpoint(ITSELF.as_ref(), &rooms.find("room"), None).await.unwrap_err();
     assert!(matches!(ended, CheckpointError::Ended(_)), "{ended}");
     assert_eq!(rooms.layers(), 2);
 }

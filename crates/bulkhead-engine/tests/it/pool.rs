@@ -86,7 +86,7 @@ async fn a_name_that_is_taken_leaves_the_room_parked() {
     let refused = take(&journal, "no/name").await.unwrap_err();
     assert!(matches!(refused, JournalError::Name(_)), "{refused}");
     assert_eq!(journal.parked().unwrap().len(), 1);
-    assert_eq!(pool::drain(&journal, |_| true).await.unwrap(), 1);
+    assert_eq!(pool::drain(&journal).await.unwrap(), 1);
     for (client, task) in [(first, one), (second, two)] {
         client.end(std::time::Duration::ZERO).await.unwrap_or_default();
         task.await.unwrap();

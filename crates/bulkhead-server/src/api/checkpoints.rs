@@ -78,7 +78,8 @@ async fn create(
     MaybeJson(asked): MaybeJson<NewCheckpoint>,
 ) -> Result<Response, Problem> {
     let room = find(&house, &id)?;
-    let made = house.journal.checkpoint(&room, asked.name.as_deref()).await?;
+    let program = &house.base.program;
+    let made = house.journal.checkpoint(program, &room, asked.name.as_deref()).await?;
     Ok((StatusCode::CREATED, Answer(info(&made))).into_response())
 }
 

@@ -308,6 +308,7 @@ impl From<CheckpointError> for Problem {
         match error {
             CheckpointError::Journal(error) => error.into(),
             CheckpointError::Room(error) => error.into(),
+            CheckpointError::Launch(error) => error.into(),
             CheckpointError::Unknown(_) => {
                 Self::new(Kind::CheckpointNotFound, text).hint("GET /v1/checkpoints lists them")
             }

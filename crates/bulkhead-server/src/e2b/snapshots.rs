@@ -147,6 +147,7 @@ fn failed(error: &CheckpointError, id: &str) -> ApiError {
         CheckpointError::Ended(_) => ApiError::no_room(id),
         CheckpointError::Room(_) => ApiError::new(400, error.to_string()),
         CheckpointError::Journal(_)
+        | CheckpointError::Launch(_)
         | CheckpointError::Unknown(_)
         | CheckpointError::Taken(_)
         | CheckpointError::Unreadable { .. }

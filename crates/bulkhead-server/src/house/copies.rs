@@ -61,7 +61,7 @@ impl House {
             source,
         })?;
         let room = self.journal.find(id)?;
-        Ok(self.journal.checkpoint(&room, Some(&name)).await?.name)
+        Ok(self.journal.checkpoint(&self.base.program, &room, Some(&name)).await?.name)
     }
 
     /// Removes checkpoints that nobody names.
@@ -173,7 +173,7 @@ impl House {
         ids: &[(String, String)],
         mut changed: impl FnMut(&mut Record) -> io::Result<()>,
     ) -> Result<Vec<Record>, ForkError> {
-        let snapshot = self.journal.snapshot_for_fork(origin).await;
+        let snapshot = self.journal.snapshot_for_fork(&self.base.program, origin).await;
         let snapshot = snapshot.map_err(ForkError::Disk)?;
         let mut record = |(id, name): &(String, String)| {
             let mut record = origin.record.forked(id.clone(), name.clone(), &snapshot);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Claim, Journal, JournalError, Life, Listed, RECORD, Record, Sync, check_name, layers, look,
-    private_dir,
+    private_dir, wishes::WISH,
 };
 
 /// Whether a room was made before somebody wanted it.
@@ -47,10 +47,10 @@ impl Journal {
         let failed = |source| JournalError::System { action: "park a room", source };
         let park = || -> io::Result<Claim> {
             let dir = self.pool.join(key);
-            private_dir(&self.state)?;
-            private_dir(&dir)?;
             private_dir(&self.runtime)?;
+            // Whoever removes what is empty does it in turn.
             let _turn = self.turn()?;
+            private_dir(&dir)?;
             let claim = self.claim(&dir, record, Sync::Each)?;
             File::open(&dir)?.sync_all()?;
             Ok(claim)
@@ -61,7 +61,8 @@ impl Journal {
     /// Rooms that wait under `key`, by their ids, as far as a look at their names can tell.
     pub fn waiting(&self, key: &str) -> Vec<String> {
         let entries = fs::read_dir(self.pool.join(key)).into_iter().flatten().flatten();
-        entries.filter_map(|it| it.file_name().into_string().ok()).collect()
+        let names = entries.filter_map(|it| it.file_name().into_string().ok());
+        names.filter(|it| !it.starts_with(WISH)).collect()
     }
 
     /// Every room that waits. What is left of those that were killed is removed.
@@ -78,6 +79,9 @@ impl Journal {
             let key = key.map_err(failed)?.path();
             for dir in fs::read_dir(&key).map_err(failed)? {
                 let dir = dir.map_err(failed)?.path();
+                if !dir.is_dir() {
+                    continue;
+                }
                 match look(&dir) {
                     Ok(Some(listed)) if listed.life == Life::Alive => waiting.push(listed),
                     Ok(_) => self.clear(&dir).map_err(failed)?,
@@ -85,8 +89,7 @@ impl Journal {
                     Err(_) => {}
                 }
             }
-            // Only if it is empty.
-            fs::remove_dir(&key).unwrap_or_default();
+            remove_empty(&key).map_err(failed)?;
         }
         drop(turn);
         waiting.sort_by(|one, other| {
@@ -95,12 +98,30 @@ impl Journal {
         Ok(waiting)
     }
 
+    /// Removes what nobody waits in any more.
+    pub(in crate::rooms) fn tidy_pool(&self) -> io::Result<()> {
+        let _turn = self.turn()?;
+        for key in fs::read_dir(&self.pool).into_iter().flatten().flatten() {
+            remove_empty(&key.path())?;
+        }
+        Ok(())
+    }
+
     fn clear(&self, dir: &Path) -> io::Result<()> {
         if let Some(id) = dir.file_name().and_then(|it| it.to_str()) {
             super::remove_if_there(&self.socket(id))?;
         }
         layers::remove_tree(dir)
     }
+}
+
+/// Removes the place of a key where nobody waits and that nobody wishes for, in turn.
+fn remove_empty(key: &Path) -> io::Result<()> {
+    // Whoever was writing one down was killed.
+    super::remove_if_there(&key.join(format!("{WISH}.new")))?;
+    // Only if it is empty.
+    fs::remove_dir(key).unwrap_or_default();
+    Ok(())
 }
 
 impl Claim {

@@ -8,8 +8,8 @@ use bulkhead_spec::{Change, Root};
 use super::{
     super::{
         client::Update,
-        journal::{JournalError, Pooled, Why},
-        pool::{HandOut, Shape},
+        journal::{JournalError, Pooled, Record, Why},
+        pool::{self, HandOut, Shape},
     },
     Ending, Held, named,
 };
@@ -91,6 +91,14 @@ impl Held {
         self.prolong(order.lifetime);
         crash::point();
         Ok(())
+    }
+
+    /// Has another room made in the place of this one, which nobody waits for: it was `parked`.
+    pub(super) fn make_another(&self, parked: Record) {
+        let journal = self.journal.clone();
+        tokio::spawn(async move {
+            pool::refill(&journal, "/proc/self/exe".as_ref(), &parked).await;
+        });
     }
 
     /// An image may have got another content under the same name meanwhile.

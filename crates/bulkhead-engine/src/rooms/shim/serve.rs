@@ -198,8 +198,11 @@ impl Client {
                 self.answer(Answer::Done).await
             }
             Request::HandOut(order) => {
+                let parked = self.held.record().clone();
                 self.held.hand_out(&order).await?;
-                self.answer(Answer::Done).await
+                self.answer(Answer::Done).await?;
+                self.held.make_another(parked);
+                Ok(())
             }
             Request::Retire => {
                 if !self.held.is_parked() {

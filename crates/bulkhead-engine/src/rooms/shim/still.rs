@@ -43,7 +43,11 @@ impl Held {
     }
 }
 
-fn copier<'a>(sandbox: &'a dyn Sandbox, backend: &str) -> Result<&'a dyn Copier, RunError> {
+/// What copies the disk of `sandbox`.
+pub(in super::super) fn copier<'a>(
+    sandbox: &'a dyn Sandbox,
+    backend: &str,
+) -> Result<&'a dyn Copier, RunError> {
     let why = format!("the {backend} backend cannot copy the disk of a room");
     sandbox.copier().ok_or(RunError::Room { what: "checkpoint", why })
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    create::{make, of_launch, usual},
+    create::{ITSELF, make, of_launch, usual},
     house::{House, of_server},
     list::age,
     of_client, of_journal,
@@ -77,7 +77,9 @@ fn create(args: &CheckpointArgs, house: &House, printer: &Printer) -> Result<u8,
     let made = match house {
         House::Here(journal) => {
             let room = journal.find(&args.room).map_err(|error| of_journal(&error))?;
-            let made = runtime.block_on(journal.checkpoint(&room, args.name.as_deref()));
+            let itself = Path::new(ITSELF);
+            let made = journal.checkpoint(itself, &room, args.name.as_deref());
+            let made = runtime.block_on(made);
             here(made.map_err(|error| of_checkpoint(&error))?)
         }
         House::There(remote) => {
@@ -156,7 +158,7 @@ fn restore_here(
     }
     let running = if args.force { Running::Ends } else { Running::Stays };
     let record = Record { quota, ..checkpoint.room(id, checkpoint.room.clone()) };
-    let by = (Path::new("/proc/self/exe"), &admission);
+    let by = (Path::new(ITSELF), &admission);
     let made = runtime.block_on(journal.put_back(by, &checkpoint, record, running));
     made.map(|it| it.name).map_err(|error| of_restore(&error))
 }
@@ -234,12 +236,14 @@ pub(super) fn of_checkpoint(error: &CheckpointError) -> Failure {
     match error {
         CheckpointError::Journal(error) => of_journal(error),
         CheckpointError::Room(error) => of_client(error),
+        CheckpointError::Launch(error) => of_launch(error),
         CheckpointError::Unknown(_) => Failure::from_error(Code::Room, error)
             .hint("`bulkhead checkpoint ls` lists the checkpoints"),
         CheckpointError::Taken(_) => Failure::from_error(Code::Room, error)
             .hint("take another name, or `bulkhead checkpoint rm` it"),
         CheckpointError::Ended(_) => Failure::from_error(Code::Room, error)
-            .hint("the disk of a room that was made with --persist stays: start it"),
+            .hint("pause a room whose disk is still wanted, instead of ending it")
+            .hint("the disk of a room that was made with --persist stays"),
         CheckpointError::Unreadable { .. } => Failure::from_error(Code::Room, error),
         CheckpointError::System { .. } => Failure::from_error(Code::System, error),
     }

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{
     checkpoint::of_checkpoint,
-    create::{of_launch, usual},
+    create::{ITSELF, of_launch, usual},
     house::{House, of_server},
-    living, of_journal,
+    of_journal,
 };
 use crate::{
     args::checkpoints::ForkArgs,
@@ -59,16 +59,16 @@ fn here(
     environment: &Environment,
 ) -> Result<Vec<(String, String)>, Failure> {
     let (admission, _) = usual(environment)?;
-    let (parent, _) = living(journal, &args.room)?;
+    let parent = journal.find(&args.room).map_err(|error| of_journal(&error))?;
     let prefix = args.name.as_ref().unwrap_or(&parent.record.name);
     let names = journal.free_names(prefix, args.count).map_err(|error| of_journal(&error))?;
     engine::runtime()?.block_on(async {
-        let snapshot = journal.snapshot_for_fork(&parent).await;
+        let snapshot = journal.snapshot_for_fork(Path::new(ITSELF), &parent).await;
         let snapshot = snapshot.map_err(|error| of_checkpoint(&error))?;
         let record = |name| Ok(parent.record.forked(fresh_id()?, name, &snapshot));
         let records: Vec<Record> =
             names.into_iter().map(record).collect::<Result<_, Failure>>()?;
-        let made = fork(Path::new("/proc/self/exe"), journal, &records, &admission).await;
+        let made = fork(Path::new(ITSELF), journal, &records, &admission).await;
         made.map_err(|error| of_launch(&error))?;
         Ok(records.into_iter().map(|it| (it.id, it.name)).collect())
     })

@@ -2,18 +2,20 @@
 
 use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
     path::Path,
+    time::Duration,
 };
 
 use bulkhead_engine::rooms::{
-    Journal, Listed, Pooled, Record, launch,
-    pool::{self, Key, parked},
+    Admission, Journal, Listed, Pooled, Record,
+    pool::{self, Key, RefillWanted, parked},
 };
 use serde_json::json;
 
 use super::{
-    create::{ITSELF, admission, of_launch, recorded},
-    journal,
+    create::{ITSELF, admission, of_launch, recorded, usual},
+    journal, journal_in,
     list::age,
     of_journal,
 };
@@ -25,12 +27,15 @@ use crate::{
     },
     codes::Code,
     commands::run::fresh_id,
-    config::Environment,
+    config::{Environment, Paths, Who},
     engine,
     failure::Failure,
     printer::{Format, Printer, Talk},
     wish::{Caller, Wish},
 };
+
+/// How long a room that was handed out has the host to itself before another is made.
+const FIRST_THINGS: Duration = Duration::from_millis(50);
 
 /// Does what `verb` says.
 pub(crate) fn run(
@@ -66,30 +71,39 @@ fn fill(
         )
     })?;
     let (slot, admission) = (slot(&args.ask), admission(&wish)?);
+    let parked = parked(&record, fresh_id()?, &slot, &key);
     let made = engine::runtime()?.block_on(async {
         let stale = pool::drain_stale(&journal, &slot, Some(&key)).await;
         stale.map_err(|error| of_journal(&error))?;
-        let mut made = 0;
-        while waiting(&journal, &key)? < size {
-            let parked = parked(&record, fresh_id()?, &slot, &key);
-            let launched = launch(Path::new(ITSELF), &parked, &admission).await;
-            launched.map_err(|error| of_launch(&error))?;
-            made += 1;
-        }
-        Ok::<u32, Failure>(made)
+        pool::wish(&journal, &parked, size).map_err(unwritten)?;
+        filled(&journal, &admission, &parked).await
     })?;
     printer.payload(&format!("{made}\n"))?;
     Ok(0)
 }
 
-/// How many rooms wait under `key`.
-fn waiting(journal: &Journal, key: &Key) -> Result<u32, Failure> {
-    let parked = journal.parked().map_err(|error| of_journal(&error))?;
-    let fits = |it: &&Listed| match &it.record.pool {
-        Pooled::Parked { key: its, .. } => its == key.as_str(),
-        Pooled::No | Pooled::Taken { .. } => false,
-    };
-    Ok(u32::try_from(parked.iter().filter(fits).count()).unwrap_or(u32::MAX))
+/// Parks rooms until as many wait as are wished for.
+async fn filled(
+    journal: &Journal,
+    admission: &Admission,
+    parked: &Record,
+) -> Result<u32, Failure> {
+    let fresh = || crate::ahead::fresh_id().map_err(io::Error::from);
+    let made = pool::fill(journal, (Path::new(ITSELF), admission), parked, fresh).await;
+    made.map_err(|error| of_launch(&error))
+}
+
+fn unwritten(error: io::Error) -> Failure {
+    Failure::new(Code::Record, "could not write down how many rooms are to wait").because(error)
+}
+
+/// Parks rooms in the place of some that were handed out, in a process that nobody waits for.
+pub(super) fn refill(environment: &Environment, wanted: &RefillWanted) -> Result<(), Failure> {
+    // Whoever was handed a room has something to do first.
+    std::thread::sleep(FIRST_THINGS);
+    let journal = journal_in(&Paths::find(environment, Who::current()))?;
+    let (admission, _) = usual(environment)?;
+    engine::runtime()?.block_on(filled(&journal, &admission, &wanted.refill)).map(drop)
 }
 
 /// A room that waits for somebody who wants one like `record`, under the name `named` if that was
@@ -109,8 +123,12 @@ pub(super) async fn take(
     if taken.is_none()
         && let Some(key) = Key::of(record, Path::new(ITSELF))
     {
-        let stale = pool::drain_stale(journal, &slot(ask), Some(&key)).await;
+        let slot = slot(ask);
+        let stale = pool::drain_stale(journal, &slot, Some(&key)).await;
         stale.map_err(|error| of_journal(&error))?;
+        // Those that waited were killed, or are being made.
+        let parked = parked(record, fresh_id()?, &slot, &key);
+        pool::refill(journal, Path::new(ITSELF), &parked).await;
     }
     Ok(taken)
 }
@@ -162,7 +180,7 @@ fn list(args: &FormArgs, environment: &Environment, printer: &Printer) -> Result
 /// Ends every room that waits, and prints how many there were.
 fn drain(environment: &Environment, printer: &Printer) -> Result<u8, Failure> {
     let journal = journal(environment, printer)?;
-    let ended = engine::runtime()?.block_on(pool::drain(&journal, |_| true));
+    let ended = engine::runtime()?.block_on(pool::drain(&journal));
     let ended = ended.map_err(|error| of_journal(&error))?;
     printer.payload(&format!("{ended}\n"))?;
     Ok(0)

@@ -1,4 +1,5 @@
-//! `bulkhead shim`: the process that holds one room. Started by `create` and `fork`, not by people.
+//! `bulkhead shim`: the process that holds one room, or copies what one left. Started by `create`,
+//! `fork` and `checkpoint`, not by people.
 
 use std::{
     io::{self, Read as _, Write as _},
@@ -8,7 +9,10 @@ use std::{
 use bulkhead_backends::fork::{self, Forked};
 use bulkhead_engine::{
     Engine,
-    rooms::{Claim, Journal, Ready, Record, hold, hold_claimed},
+    rooms::{
+        Claim, CopyWanted, Journal, NotCopied, Ready, Record, copy_ended, hold, hold_claimed,
+        pool::RefillWanted,
+    },
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -35,6 +39,8 @@ pub(crate) fn run(environment: &Environment) -> Result<u8, Failure> {
         Err(error) => return Err(failed(io::Error::other(error))),
     };
     let held = match wanted {
+        Wanted::Copy(wanted) => copy(environment, &wanted),
+        Wanted::Refill(wanted) => super::pool::refill(environment, &wanted),
         Wanted::One(record) => hold_one(environment, *record),
         Wanted::Many(records) => hold_many(environment, records),
     };
@@ -50,8 +56,30 @@ pub(crate) fn run(environment: &Environment) -> Result<u8, Failure> {
 enum Wanted {
     /// Rooms that are alike but for their names.
     Many(Vec<Record>),
+    /// The disk of a room that has ended.
+    Copy(CopyWanted),
+    /// Rooms in the place of some that were handed out.
+    Refill(RefillWanted),
     /// One room.
     One(Box<Record>),
+}
+
+/// Copies the disk of a room that has ended.
+fn copy(environment: &Environment, wanted: &CopyWanted) -> Result<(), Failure> {
+    let paths = Paths::find(environment, Who::current());
+    let journal = journal_in(&paths)?;
+    let runtime = engine::runtime()?;
+    let done = runtime.block_on(async {
+        let engine = engine_for(environment, &paths, &wanted.of).await?;
+        let copied = copy_ended(&engine, &journal, wanted).await;
+        copied.map_err(|error| match error {
+            NotCopied::Journal(error) => super::of_journal(&error),
+            NotCopied::Room(error) => Failure::of_run(&error),
+        })
+    })?;
+    runtime.shutdown_background();
+    say(&json!(done));
+    Ok(())
 }
 
 fn hold_one(environment: &Environment, record: Record) -> Result<(), Failure> {

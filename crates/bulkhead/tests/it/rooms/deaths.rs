@@ -27,8 +27,11 @@ fn is_whole(rooms: &Rooms, args: &[&str], at: u32) {
         let checkpoints = rooms.fine(&["checkpoint", "ls", "-q"]).lines().count();
         let layers = fs::read_dir(rooms.host.state().join("layers")).into_iter().flatten();
         let layers: Vec<_> = layers.map(|it| it.unwrap().file_name()).collect();
-        seen = format!("{checkpoints} checkpoints, {layers:?}");
-        layers.len() == checkpoints
+        let records =
+            fs::read_dir(rooms.host.state().join("checkpoints")).into_iter().flatten();
+        let records: Vec<_> = records.map(|it| it.unwrap().file_name()).collect();
+        seen = format!("{checkpoints} checkpoints, {layers:?}, {records:?}");
+        layers.len() == checkpoints && records.len() == checkpoints
     };
     let done = poll(settled);
     assert!(done, "{args:?} at {at}: {seen}");
@@ -98,4 +101,28 @@ fn a_shim_that_dies_while_it_copies_takes_nothing_with_it() {
         rooms.fine(&["prune"]);
     }
     assert_eq!(rooms.fine(&["ls", "-a", "-q"]), "shop\n");
+}
+
+#[test]
+fn whoever_dies_over_the_disk_of_a_room_that_has_ended_leaves_it_as_it_was() {
+    let rooms = Rooms::none();
+    rooms.fine(&["create", "--name", "shop", "--persist"]);
+    rooms.inside("echo kept > /tmp/file");
+    rooms.fine(&["stop", "shop"]);
+    let create = ["checkpoint", "create", "shop", "one"];
+    for at in 1..MOST {
+        let ran = dying(&rooms, &create, at);
+        assert!(!ran.stderr.contains("panicked"), "{at}: {ran:?}");
+        rooms.bulkhead(&["checkpoint", "rm", "one"]);
+        // A copier whose command died goes on for a moment.
+        let left = || rooms.bulkhead(&["start", "shop"]).code == Some(0);
+        assert!(poll(left), "{at}: the room is held for ever");
+        is_whole(&rooms, &create, at);
+        rooms.fine(&["stop", "shop"]);
+        if ran.code == Some(0) {
+            assert!(1 < at);
+            return;
+        }
+    }
+    panic!("there is no end of places to die at");
 }

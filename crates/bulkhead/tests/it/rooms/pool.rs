@@ -1,6 +1,8 @@
 //! Rooms that were made before somebody wanted one.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+
+use rustix::process::Pid;
 
 use super::Rooms;
 use crate::host::within;
@@ -10,6 +12,11 @@ const CREATE: [&str; 2] = ["create", "--no-workspace"];
 
 fn waiting(rooms: &Rooms) -> usize {
     rooms.fine(&["pool", "ls", "-q"]).lines().count()
+}
+
+/// Until so many wait again, in the place of those that were handed out.
+fn refilled(rooms: &Rooms, size: usize) {
+    within(Duration::from_secs(30), || waiting(rooms) == size);
 }
 
 fn create(rooms: &Rooms, more: &[&str]) -> String {
@@ -35,8 +42,10 @@ fn a_room_made_ahead_is_whoever_takes_it() {
     assert_eq!(rooms.fine(&["ls", "-a", "-q"]), "");
 
     let more = ["--name", "shop", "-e", "WORD=heard", "--label", "team=one", "--ttl", "1h"];
+    let waited = rooms.fine(&["pool", "ls", "-q"]);
     assert_eq!(create(&rooms, &more), "shop");
-    assert_eq!(waiting(&rooms), 1);
+    let id = rooms.host.json(&["inspect", "shop"])["room"]["id"].as_str().unwrap().to_owned();
+    assert!(waited.contains(&id), "{waited} {id}");
     assert_eq!(rooms.inside("echo $WORD in $HOME"), "heard in [HOST]/home\n");
     let shown = rooms.host.json(&["inspect", "shop"]);
     let room = &shown["room"];
@@ -45,12 +54,18 @@ fn a_room_made_ahead_is_whoever_takes_it() {
     assert!(was_made_ahead(&rooms, "shop"));
     assert_eq!(rooms.fine(&["ls", "-q", "--label", "team=one"]), "shop\n");
 
+    // Another one is made in its place, which nobody waited for.
+    refilled(&rooms, 2);
     // One that is called by its id has the id that it waited with.
     let named = rooms.fine(&["pool", "ls", "-q"]);
-    assert_eq!(create(&rooms, &[]), named.trim());
+    let taken = create(&rooms, &[]);
+    assert!(named.lines().any(|it| it == taken), "{named} {taken}");
+    refilled(&rooms, 2);
     // When none waits, one is made.
+    assert_eq!(rooms.fine(&["pool", "drain"]), "2\n");
     assert_eq!(create(&rooms, &["--name", "late"]), "late");
     assert!(!was_made_ahead(&rooms, "late"));
+    assert_eq!(waiting(&rooms), 0, "a pool that was drained is filled again");
     // The name of a living room is taken, whether its next owner waits for it or not.
     rooms.fine(&["pool", "fill", "--size", "1"]);
     let again = rooms.bulkhead(&["create", "--no-workspace", "--name", "late"]);
@@ -110,7 +125,55 @@ fn those_who_want_one_at_once_never_get_the_same() {
     let distinct: BTreeSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), 6, "{ids:?}");
     assert!(waited.iter().all(|it| distinct.contains(it)), "{waited:?} {ids:?}");
+    // As many wait again as were said to, however many processes were told to see to it.
+    refilled(&rooms, 3);
+    assert_eq!(rooms.fine(&["pool", "drain"]), "3\n");
     assert_eq!(waiting(&rooms), 0);
+}
+
+#[test]
+fn a_pool_that_was_killed_fills_again_behind_whoever_finds_it_empty() {
+    let rooms = Rooms::none();
+    rooms.fine(&["pool", "fill", "--size", "2"]);
+    let pool = rooms.host.state().join("pool");
+    let mut shims = Vec::new();
+    for id in rooms.fine(&["pool", "ls", "-q"]).lines() {
+        shims.extend(holders(&pool, id));
+    }
+    assert_eq!(shims.len(), 2);
+    for shim in shims {
+        rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+    }
+    within(Duration::from_secs(30), || waiting(&rooms) == 0);
+    create(&rooms, &["--name", "shop"]);
+    assert!(!was_made_ahead(&rooms, "shop"));
+    refilled(&rooms, 2);
+}
+
+#[test]
+fn nobody_fills_a_pool_beyond_what_the_host_bears() {
+    let rooms = Rooms::none();
+    rooms.fine(&["pool", "fill", "--size", "1"]);
+    // What is kept of the host is no part of what a room is made from.
+    rooms.host.user("[reserve]\nmemory = \"1000t\"\n");
+    create(&rooms, &["--name", "shop"]);
+    assert!(was_made_ahead(&rooms, "shop"));
+    // Long enough for somebody to have tried.
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(waiting(&rooms), 0);
+}
+
+/// The processes that hold the lock of the parked room `id`.
+fn holders(pool: &Path, id: &str) -> Vec<Pid> {
+    let keys = fs::read_dir(pool).unwrap().map(|it| it.unwrap().path());
+    let locks: Vec<_> = keys.map(|it| it.join(id).join("lock")).collect();
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
+    let holds = |pid: &i32| {
+        let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        files.filter_map(|it| fs::read_link(it.path()).ok()).any(|it| locks.contains(&it))
+    };
+    pids.filter(holds).filter_map(Pid::from_raw).collect()
 }
 
 /// A shim that is killed anywhere between its beginning and the end of a hand-out.
@@ -126,6 +189,7 @@ fn a_shim_that_dies_on_the_way_costs_nobody_a_room() {
         assert_eq!(rooms.fine(&["exec", &name, "--", "echo", "here"]), "here\n", "{at}");
         handed_out = was_made_ahead(&rooms, &name);
         rooms.fine(&["rm", "--force", &name]);
+        rooms.fine(&["pool", "drain"]);
         assert_eq!(waiting(&rooms), 0, "{at}");
         if handed_out {
             break;
@@ -134,7 +198,7 @@ fn a_shim_that_dies_on_the_way_costs_nobody_a_room() {
     assert!(handed_out, "it dies for ever");
     rooms.fine(&["prune"]);
     within(Duration::from_secs(10), || {
-        let left = |dir: &str| std::fs::read_dir(rooms.host.state().join(dir));
+        let left = |dir: &str| fs::read_dir(rooms.host.state().join(dir));
         ["pool", "names"].iter().all(|dir| left(dir).is_ok_and(|mut it| it.next().is_none()))
     });
 }
