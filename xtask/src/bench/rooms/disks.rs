@@ -21,6 +21,7 @@ use crate::bench::stats::Summary;
 use crate::bench::table::Table;
 use crate::print;
 use crate::programs;
+use crate::scratch::Scratch;
 use crate::trouble::{OrTrouble, Trouble};
 
 /// How large the files are that a room writes: about as those of a checkout with its dependencies.
@@ -67,8 +68,10 @@ pub(super) fn forks(site: &Site, runs: u32) -> Row {
 /// Rooms with so many bytes of changes each.
 pub(super) fn measure(site: &Site, runs: u32, sizes: &[Bytes]) -> Result<Vec<Disk>, Trouble> {
     let cgroup = CgroupParent::new();
-    let bundle = Bundle::make(&site.scratch, &cgroup.path())?;
-    let dockerd = Dockerd::private(&site.scratch, &bundle, &cgroup);
+    // The site's own has a bundle already.
+    let scratch = Scratch::new()?;
+    let bundle = Bundle::make(&scratch, &cgroup.path())?;
+    let dockerd = Dockerd::private(&scratch, &bundle, &cgroup);
     let mut disks = Vec::new();
     for changes in sizes {
         print::progress(&format!("copying disks with {changes} of changes"));
@@ -101,12 +104,12 @@ pub(super) fn measure(site: &Site, runs: u32, sizes: &[Bytes]) -> Result<Vec<Dis
 }
 
 /// What is written into `directory`: files of a size that programs write, of which none can be
-/// compressed. `tools` is put before each program.
-fn script(directory: &str, changes: Bytes, tools: &str) -> String {
+/// compressed.
+fn script(directory: &str, changes: Bytes) -> String {
     let count = changes.0;
     format!(
-        "{tools} mkdir -p {directory} && cd {directory} && \
-         {tools} head -c {count} /dev/urandom | {tools} split -b {FILE} -a 4"
+        "mkdir -p {directory} && cd {directory} && \
+         head -c {count} /dev/urandom | split -b {FILE} -a 4"
     )
 }
 
@@ -117,7 +120,7 @@ fn rooms(site: &Site, changes: Bytes, runs: u32) -> Result<[Vec<Duration>; 2], T
     room.spec.limits.disk = Some(Bytes(changes.0 * 2));
     room.spec.limits.memory = Some(Bytes(changes.0 * 2 + (512 << 20)));
     let client = site.runtime.block_on(site.make_of(&room))?;
-    let script = script("/tmp/changes", changes, "");
+    let script = script("/tmp/changes", changes);
     site.runtime.block_on(exec(&client, &["/bin/sh", "-c", &script]))?;
     let mut times: [Vec<Duration>; 2] = Default::default();
     let [checkpoints, forks] = &mut times;
@@ -136,7 +139,7 @@ fn rooms(site: &Site, changes: Bytes, runs: u32) -> Result<[Vec<Duration>; 2], T
 /// The same tree, copied by `cp -a` where checkpoints are: as it is, and until it is on the disk.
 fn copies(site: &Site, changes: Bytes, runs: u32) -> Result<[Vec<Duration>; 2], Trouble> {
     let (tree, copy) = (site.scratch.path().join("tree"), site.scratch.path().join("copy"));
-    let script = script(&tree.display().to_string(), changes, "");
+    let script = script(&tree.display().to_string(), changes);
     run(programs::command("/bin/sh").args(["-c", &script]).stdin(Stdio::null()))?;
     let copied = || run(programs::command("cp").arg("-a").arg(&tree).arg(&copy));
     let synced = || run(programs::command("sync").arg("--file-system").arg(&copy));
@@ -180,7 +183,13 @@ impl Docker<'_> {
     }
 
     fn commits_of_running(&self, changes: Bytes, runs: u32) -> Result<Vec<Duration>, Trouble> {
-        let script = script("/changes", changes, "/bin/busybox");
+        // Its shell has no `split`.
+        let files = changes.0 / FILE;
+        let script = format!(
+            "b=/bin/busybox; $b mkdir /changes; i=0; while [ $i -lt {files} ]; do \
+             $b dd if=/dev/urandom of=/changes/$i bs={FILE} count=1 2>/dev/null || exit 1; \
+             i=$((i+1)); done"
+        );
         run(&mut self.command(&["exec", CONTAINER, "/bin/busybox", "sh", "-c", &script]))?;
         let mut times = Vec::new();
         for _ in 0..runs {
