@@ -6,7 +6,13 @@
 use std::io;
 
 use bulkhead_guest::{Control, layer};
-use bulkhead_linux::{apart, heap::Heap, inherited, prompt, reap::end};
+use bulkhead_linux::{
+    apart,
+    heap::Heap,
+    inherited,
+    prompt::{self, Children},
+    reap::end,
+};
 use rustix::fs::{Mode, OFlags};
 
 /// There is one guest for each sandbox: nothing that it may not need.
@@ -27,7 +33,8 @@ fn main() -> ! {
             .unwrap_or_default();
         end(125);
     }
-    prompt::ask();
+    // What it starts is waited for, too, until it is a program.
+    prompt::ask(Children::Alike);
     let stdio = role == "--stdio";
     let control = if stdio { stdio_pair() } else { inherited::take(3).map(Control::socket) };
     // A failure is known to the host: it was told, or it is gone.

@@ -9,7 +9,7 @@ use std::{
 
 use rustix::{io::Errno, process::Pid};
 
-use crate::{clone::vfork, sys};
+use crate::{clone::vfork, prompt, sys};
 
 /// A program to start.
 pub struct Program {
@@ -129,6 +129,7 @@ fn prepare(shared: &Shared) -> Result<(), Errno> {
     // SAFETY: close_range takes three numbers.
     unsafe { sys::call(libc::SYS_close_range, [3, i32::MAX as usize, 0, 0, 0]) }?;
     plain_signals()?;
+    prompt::give_up();
     // SAFETY: umask takes one number.
     unsafe { sys::call(libc::SYS_umask, [0o022, 0, 0, 0, 0]) }?;
     shared.stage.store(1, Ordering::Relaxed);

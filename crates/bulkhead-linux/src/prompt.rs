@@ -4,12 +4,24 @@
 //! each of its wakings would wait for whoever runs to use up a whole turn, and one call takes several
 //! wakings. Who asks for short turns waits less, and gets no more of the processor for it.
 
+use rustix::io::Errno;
+
 use crate::sys;
 
 /// A turn of those who ask here; the usual one is several times as long.
 const TURN: u64 = 300_000;
 
+/// Who has short turns, besides the thread that asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Children {
+    /// Nobody.
+    Usual,
+    /// Those that it starts, until they [give them up](give_up).
+    Alike,
+}
+
 /// What `sched_setattr` reads, in its first version.
+#[derive(Default)]
 #[repr(C)]
 struct Attributes {
     size: u32,
@@ -22,61 +34,84 @@ struct Attributes {
     period: u64,
 }
 
-/// Asks for short turns for this thread, and for none that it starts.
+impl Attributes {
+    const SIZE: usize = size_of::<Self>();
+
+    /// Those of this thread.
+    fn read() -> Result<Self, Errno> {
+        let mut attributes = Self::default();
+        let into = (&raw mut attributes).expose_provenance();
+        // SAFETY: the kernel writes at most the size that it is told; 0 is this thread.
+        unsafe { sys::call(libc::SYS_sched_getattr, [0, into, Self::SIZE, 0, 0]) }?;
+        Ok(attributes)
+    }
+
+    fn set(&self) -> Result<(), Errno> {
+        let from = (&raw const *self).expose_provenance();
+        // SAFETY: it is a whole `sched_attr` that says its size.
+        unsafe { sys::call(libc::SYS_sched_setattr, [0, from, 0, 0, 0]) }.map(drop)
+    }
+}
+
+/// Asks for short turns for this thread.
 ///
 /// Nothing depends on it: a kernel before 6.12 knows no such wish, and a thread that is not scheduled
 /// in the ordinary way, or was favoured by `nice`, is left as it is.
-pub fn ask() {
-    let mut attributes = Attributes {
-        size: size_of::<Attributes>() as u32,
-        policy: 0,
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime: 0,
-        deadline: 0,
-        period: 0,
-    };
-    let into = (&raw mut attributes).expose_provenance();
-    // SAFETY: the kernel writes at most the size that it is told; 0 is this thread.
-    let known =
-        unsafe { sys::call(libc::SYS_sched_getattr, [0, into, size_of::<Attributes>(), 0, 0]) };
-    let ordinary = attributes.policy == libc::SCHED_OTHER as u32;
-    if known.is_err() || !ordinary || attributes.nice < 0 {
+pub fn ask(children: Children) {
+    let Ok(attributes) = Attributes::read() else { return };
+    if attributes.policy != libc::SCHED_OTHER as u32 || attributes.nice < 0 {
         return;
     }
-    // Without this flag programs inside would have short turns as well.
-    attributes.flags = libc::SCHED_FLAG_RESET_ON_FORK as u64;
-    attributes.runtime = TURN;
-    let from = (&raw const attributes).expose_provenance();
-    // SAFETY: `attributes` is a whole `sched_attr` that says its size.
-    let asked = unsafe { sys::call(libc::SYS_sched_setattr, [0, from, 0, 0, 0]) };
-    asked.map(drop).unwrap_or_default();
+    let flags = match children {
+        Children::Usual => libc::SCHED_FLAG_RESET_ON_FORK as u64,
+        Children::Alike => 0,
+    };
+    let asked = Attributes { flags, runtime: TURN, ..attributes };
+    asked.set().unwrap_or_default();
+}
+
+/// Has usual turns again. Allocates nothing: it runs in a child that shares memory.
+pub fn give_up() {
+    match Attributes::read() {
+        Ok(attributes) if attributes.runtime == TURN => {
+            let usual = Attributes { flags: 0, runtime: 0, ..attributes };
+            usual.set().unwrap_or_default();
+        }
+        Ok(_) | Err(_) => {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Attributes, TURN, ask, sys};
+    use std::thread;
+
+    use super::{Attributes, Children, TURN, ask, give_up};
 
     fn turn() -> u64 {
-        let mut bytes = [0_u64; size_of::<Attributes>() / 8];
-        let at = bytes.as_mut_ptr().expose_provenance();
-        // SAFETY: the kernel writes at most 48 bytes; 0 is this thread.
-        unsafe { sys::call(libc::SYS_sched_getattr, [0, at, 48, 0, 0]) }.unwrap();
-        bytes[3]
+        Attributes::read().unwrap().runtime
     }
 
     #[test]
-    fn short_turns_are_this_threads_alone() {
-        std::thread::spawn(|| {
+    fn short_turns_are_for_those_who_ask() {
+        let ours = thread::spawn(|| {
             let usual = turn();
-            ask();
-            // A kernel that knows no such wish says 0 for everybody.
-            assert!(turn() == TURN || usual == 0, "{}", turn());
-            let child = std::thread::spawn(turn).join().unwrap();
-            assert_eq!(child, usual);
-        })
-        .join()
-        .unwrap();
+            ask(Children::Usual);
+            let child = thread::spawn(turn).join().unwrap();
+            let asked = turn();
+            ask(Children::Alike);
+            let (alike, given_up) = thread::spawn(|| {
+                let alike = turn();
+                give_up();
+                (alike, turn())
+            })
+            .join()
+            .unwrap();
+            (usual, asked, child, alike, given_up)
+        });
+        let (usual, asked, child, alike, given_up) = ours.join().unwrap();
+        // A kernel that knows no such wish says 0 for everybody.
+        let short = if usual == 0 { 0 } else { TURN };
+        assert_eq!((asked, alike), (short, short));
+        assert_eq!((child, given_up), (usual, usual));
     }
 }

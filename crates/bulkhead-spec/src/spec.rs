@@ -33,6 +33,7 @@ pub struct Spec {
     #[serde(with = "crate::words::pairs")]
     pub env: BTreeMap<OsString, OsString>,
     /// Variables for where neither those say anything nor an image that is the root.
+    #[serde(with = "crate::words::pairs")]
     pub fallback_env: BTreeMap<OsString, OsString>,
     /// Which system calls are let through.
     pub syscalls: Syscalls,

@@ -10,7 +10,10 @@ use std::{
 use bulkhead_backends::{Backend, Places};
 use bulkhead_engine::{Engine, JsonLines, Ledger, Outside, RunError};
 use bulkhead_image::{Images, Settings};
-use bulkhead_linux::{inherited, prompt};
+use bulkhead_linux::{
+    inherited,
+    prompt::{self, Children},
+};
 use bulkhead_policy::Policy;
 use bulkhead_spec::Event;
 use rustix::process::{Resource, getrlimit};
@@ -38,7 +41,11 @@ pub(crate) fn runtime() -> Result<Runtime, Failure> {
 
 /// The same for many clients at once, two of whom may need the processor.
 pub(crate) fn threads() -> Result<Runtime, Failure> {
-    started(Builder::new_multi_thread().worker_threads(2).on_thread_start(prompt::ask))
+    started(
+        Builder::new_multi_thread()
+            .worker_threads(2)
+            .on_thread_start(|| prompt::ask(Children::Usual)),
+    )
 }
 
 fn started(builder: &mut Builder) -> Result<Runtime, Failure> {

@@ -22,7 +22,11 @@ use std::io::{self, Write as _};
 
 use ahead::Ahead;
 use args::{Args, Verb};
-use bulkhead_linux::{heap::Heap, prompt, reap};
+use bulkhead_linux::{
+    heap::Heap,
+    prompt::{self, Children},
+    reap,
+};
 use commands::rooms;
 use config::Environment;
 use failure::Failure;
@@ -33,7 +37,7 @@ use printer::Printer;
 static HEAP: Heap = Heap::new(320 * 1024);
 
 fn main() -> ! {
-    prompt::ask();
+    prompt::ask(Children::Usual);
     let code = run();
     // Nothing is left to tidy up but what the kernel takes back by itself, and somebody waits. That
     // a reader is gone was told by whoever wrote.

@@ -95,6 +95,30 @@ impl Daemon {
         updated.map_err(self.failed("change the limits of a container"))
     }
 
+    /// Has every process of a container stand still, unless they do.
+    pub(super) async fn pause(&self, container: &str) -> Result<(), BackendError> {
+        match self.docker.pause_container(container).await {
+            Err(error) if self.is_paused(container).await != Some(true) => {
+                Err(self.failed("freeze a container")(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Lets them go on, unless they do.
+    pub(super) async fn unpause(&self, container: &str) -> Result<(), BackendError> {
+        match self.docker.unpause_container(container).await {
+            Err(error) if self.is_paused(container).await != Some(false) => {
+                Err(self.failed("let a container go on")(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn is_paused(&self, container: &str) -> Option<bool> {
+        self.docker.inspect_container(container, None).await.ok()?.state?.paused
+    }
+
     /// What is said of a container whose first process is gone.
     pub(super) async fn ended(
         &self,

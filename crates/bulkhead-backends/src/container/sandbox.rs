@@ -17,7 +17,7 @@ use rustix::{
 
 use super::{client::Daemon, made::Made};
 use crate::{
-    BackendError, Bounds, Doors, Process, ProcessHandle, Sandbox, Streams,
+    BackendError, Bounds, Doors, Freezer, Process, ProcessHandle, Sandbox, Streams,
     guest::{After, Disk, Ended, Link, Program, Status},
 };
 
@@ -206,6 +206,10 @@ impl Sandbox for ContainerSandbox {
         Ok(self.shared.usage())
     }
 
+    fn freezer(&self) -> Option<&dyn Freezer> {
+        Some(self)
+    }
+
     fn bounds(&self) -> Option<&dyn Bounds> {
         Some(self)
     }
@@ -224,6 +228,17 @@ impl Sandbox for ContainerSandbox {
             return Err(error);
         }
         made.release()
+    }
+}
+
+#[async_trait::async_trait]
+impl Freezer for ContainerSandbox {
+    async fn freeze(&self) -> Result<(), BackendError> {
+        self.shared.daemon.pause(&self.shared.container).await
+    }
+
+    async fn thaw(&self) -> Result<(), BackendError> {
+        self.shared.daemon.unpause(&self.shared.container).await
     }
 }
 

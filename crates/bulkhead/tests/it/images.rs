@@ -168,6 +168,23 @@ fn the_images_own_program_runs_where_none_is_named() {
     assert_eq!(ran.stdout, "new\nold\n", "{}", ran.stderr);
 }
 
+#[test]
+fn a_room_of_an_image_stays_and_has_its_variables() {
+    let host = Host::new();
+    let image = host.path().join("image");
+    layout(&image);
+    let image = image.to_str().unwrap();
+    let made = host.bulkhead(["create", "--name", "kept", "--no-workspace", "--image", image]);
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let script = "echo $GREETING from $PATH; ls /data; echo more > /data/more";
+    for seen in ["hello from /bin\nnew\nold\n", "hello from /bin\nmore\nnew\nold\n"] {
+        let ran = host.bulkhead(["exec", "kept", "--", "/bin/sh", "-c", script]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), seen), "{}", ran.stderr);
+    }
+    let gone = host.bulkhead(["rm", "-f", "kept"]);
+    assert_eq!(gone.code, Some(0), "{}", gone.stderr);
+}
+
 /// As an ordinary user, whose cache holds files of that user alone.
 #[test]
 fn an_ordinary_user_needs_no_daemon_either() {

@@ -2,6 +2,7 @@
 
 mod busy;
 mod checkpoints;
+mod containers;
 mod copies;
 mod deaths;
 mod pool;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bulkhead_engine::rooms::pool::{self, Key};
 use bulkhead_engine::rooms::{Admission, Client, Journal, Record, Reply, Reserve, launch};
+use bulkhead_linux::prompt::{self, Children};
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Bytes, Exec, Limits, Spec};
 use tokio::runtime::Runtime;
@@ -30,7 +31,7 @@ pub(super) struct Site {
 impl Site {
     pub(super) fn prepare(bulkhead: PathBuf) -> Result<Self, Trouble> {
         // This stands where the command or the server would, and both do so.
-        bulkhead_linux::prompt::ask();
+        prompt::ask(Children::Usual);
         let scratch = Scratch::new()?;
         let home = scratch.dir("home")?;
         // Shims are told by the environment where their rooms are, as everybody is.
