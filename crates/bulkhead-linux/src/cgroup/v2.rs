@@ -16,6 +16,10 @@ use super::group::Frozen;
 use super::limits::{PERIOD_MICROS, Usage, quota_micros};
 use super::parse::Controller;
 
+/// The kernel gives notice of `cgroup.events` once in so long. What is waited for mostly takes less, so
+/// until then we look ourselves.
+const LONG: Duration = Duration::from_millis(10);
+
 /// The cgroup in which we may make others, and what it can give to them.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
@@ -198,6 +202,7 @@ impl Group {
     /// whether it came to be.
     pub(super) fn wait(&self, key: &str, value: u64, deadline: Instant) -> bool {
         let Ok(events) = self.dir.open("cgroup.events", OFlags::RDONLY) else { return false };
+        let mut nap = Duration::from_micros(100);
         loop {
             // The reading also arms the next notice.
             let mut buffer = [0; 256];
@@ -211,8 +216,10 @@ impl Group {
                 return false;
             }
             let mut polled = [PollFd::from_borrowed_fd(events.as_fd(), PollFlags::PRI)];
-            let left = Timespec::try_from(left).ok();
-            match rustix::event::poll(&mut polled, left.as_ref()) {
+            let until = if nap < LONG { left.min(nap) } else { left };
+            nap = nap.saturating_mul(2);
+            let until = Timespec::try_from(until).ok();
+            match rustix::event::poll(&mut polled, until.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => return false,
             }
