@@ -305,11 +305,13 @@ impl Held {
     }
 
     async fn finish(&self, ending: Ending) -> io::Result<()> {
-        if *self.paused.borrow() {
-            // Frozen programs cannot hear that they should stop.
-            self.resume().await.map_err(io::Error::other)?;
+        let paused = *self.paused.borrow();
+        // Frozen programs cannot hear that they should stop. Those that nobody can let go on, because
+        // the daemon that froze them is gone, end as they are.
+        match if paused { self.resume().await } else { Ok(()) } {
+            Ok(()) => self.ask_to_stop(ending.grace).await,
+            Err(error) => tracing::warn!(error = describe(&error), "the room stays frozen"),
         }
-        self.ask_to_stop(ending.grace).await;
         crash::point();
         let destroyed = self.room.destroy().await;
         crash::point();

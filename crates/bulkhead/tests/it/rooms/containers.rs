@@ -1,11 +1,13 @@
 //! Rooms that are containers: the same verbs, the same words.
 
+use std::time::Duration;
+
 use bulkhead_testbed::{Dockerd, Setup};
-use rustix::process::{Signal, kill_process};
+use rustix::process::{Signal, kill_process, test_kill_process};
 use serde_json::Value;
 
 use super::Rooms;
-use crate::host::Ran;
+use crate::host::{Ran, within};
 
 /// A daemon of its own, and rooms on it.
 struct Site {
@@ -120,6 +122,25 @@ fn a_room_in_a_container_stands_still_and_goes_on() {
     site.fine(&["pause", "shop"]);
     kill_process(site.rooms.shim("shop"), Signal::KILL).unwrap();
     site.fine(&["rm", "--force", "shop"]);
+    let run = ["run", "--backend", "docker", "--no-workspace", "--image"];
+    site.fine(&[&run[..], &[bulkhead_testbed::IMAGE, "--", "true"]].concat());
+    assert_eq!(site.containers(), "");
+}
+
+#[test]
+#[ignore = "starts a Docker daemon, as root; test.sh does"]
+fn a_room_whose_daemon_goes_while_it_stands_still_ends_in_words() {
+    let mut site = Site::open("tests-of-crashes");
+    site.fine(&["pause", "shop"]);
+    let shim = site.rooms.shim("shop");
+    site.dockerd.crash().unwrap();
+    within(Duration::from_secs(20), || test_kill_process(shim).is_err());
+    // Its shim has said how it ended: it is no shim that went away without a word.
+    let ran = site.bulkhead(&["exec", "shop", "--", "true"]);
+    assert_eq!(ran.code, Some(125), "{ran:?}");
+    assert!(!ran.stderr.contains("its shim is gone"), "{}", ran.stderr);
+    site.fine(&["rm", "shop"]);
+    site.dockerd.restart().unwrap();
     let run = ["run", "--backend", "docker", "--no-workspace", "--image"];
     site.fine(&[&run[..], &[bulkhead_testbed::IMAGE, "--", "true"]].concat());
     assert_eq!(site.containers(), "");
