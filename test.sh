@@ -4,7 +4,7 @@
 #   --quick   without clippy
 #   --vm      also in a virtual machine with cgroup v2 and a systemd user session
 #   --images  also real tests of four languages in images that `image init` describes
-#   --soak    also 500 sandboxes at once, with a look at what they leave behind
+#   --soak    also 500 sandboxes at once, with a look at what they leave behind, and a file of 4 GiB
 #
 # As root, the native backend is tried as root and as an ordinary user; as an ordinary user, only
 # as that one, and packages that are missing are installed with sudo.
@@ -170,6 +170,8 @@ if [ "$soak" = yes ]; then
     target=$(uname -m)-unknown-linux-musl
     cargo build --release --locked -p bulkhead --target "$target"
     cargo xtask bench density --check </dev/null || failed=1
+    say "a file of more than 4 GiB, into a room and out of it"
+    cargo test --locked -p bulkhead --test it -- --ignored rooms::copies </dev/null 2>&1 | tee -a "$log" || failed=1
 fi
 
 say "summary"

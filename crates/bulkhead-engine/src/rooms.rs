@@ -31,7 +31,7 @@ pub use bulkhead_backends::guest::files as tree;
 pub use checkpoint::{Checkpoint, CheckpointError, Snapshot};
 pub use client::{
     Attached, Client, ClientError, Dial, Download, Duplex, Ear, Hand, Links, Named, Reply,
-    Update, Upload,
+    Unpoured, Update, Upload,
 };
 pub use ended::{CopyDone, CopyWanted, NotCopied, copy_ended};
 pub use fork::fork;

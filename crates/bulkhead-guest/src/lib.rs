@@ -8,6 +8,7 @@
 //! them that happens to be the first.
 
 mod control;
+pub mod filling;
 pub mod layer;
 pub mod protocol;
 mod serve;

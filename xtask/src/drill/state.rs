@@ -71,12 +71,12 @@ fn spoilt(site: &Site) -> Result<Seen, Trouble> {
             .and_then(|()| fs::write(dir.join("room.json"), bytes))
             .or_trouble(|| format!("could not write `{}`", dir.display()))?;
     }
+    let listed = site.rooms()?;
+    must(listed.len() == 1, || format!("the journal lists {listed:?}"))?;
     site.say(&["exec", "room-0", "--", "true"])?;
     let aside = site.journal().join("unreadable");
     let kept = fs::read_dir(&aside).into_iter().flatten().count();
     must(kept == kinds.len(), || format!("{kept} of {} records were kept", kinds.len()))?;
-    let rooms = site.rooms()?;
-    must(rooms.len() == 1, || format!("the journal lists {rooms:?}"))?;
     fs::remove_dir_all(&aside).or_trouble(|| "could not tidy up".to_owned())?;
     Ok(Seen::Held("set aside whole, told, and the other room goes on".to_owned()))
 }

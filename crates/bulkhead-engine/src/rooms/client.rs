@@ -17,7 +17,7 @@ use std::{
 use self::dial::{Inward, Outward, Socket};
 pub use self::{
     dial::{Dial, Duplex},
-    files::{Download, Links, Named, Upload},
+    files::{Download, Links, Named, Unpoured, Upload},
 };
 use super::{
     frame::{CHUNK, Frame, Lane, read, say, send},

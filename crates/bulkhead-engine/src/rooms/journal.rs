@@ -5,6 +5,7 @@
 
 mod error;
 mod files;
+mod lost;
 mod names;
 mod parked;
 mod quota;
@@ -36,8 +37,8 @@ pub use self::{
     wishes::Wish,
 };
 use self::{
-    files::{Sync, erase, lock_file, write},
-    record::{END, RECORD, look},
+    files::{Sync, erase, hold_alone, lock_file, write},
+    record::{END, RECORD, is_free, look},
 };
 use super::{
     admission::Busy,
@@ -70,7 +71,7 @@ pub struct Claim {
     socket: PathBuf,
     /// Whether there was a room before, whose disk is there.
     again: bool,
-    _lock: File,
+    lock: File,
 }
 
 impl Journal {
@@ -115,8 +116,10 @@ impl Journal {
         let sync = if records.len() == 1 { Sync::Each } else { Sync::Together };
         let mut claims = Vec::new();
         if let Err(error) = self.write_down(records, sync, &mut claims) {
+            let held = error.kind() == io::ErrorKind::WouldBlock;
+            let held = records.get(claims.len()).filter(|_| held).map(in_use);
             claims.iter().try_for_each(Claim::erase).map_err(failed)?;
-            return Err(failed(error));
+            return Err(held.unwrap_or_else(|| failed(error)));
         }
         drop(turn);
         Ok(claims)
@@ -167,7 +170,9 @@ impl Journal {
         }
         crash::point();
         let lock = lock_file(&dir)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        if !hold_alone(&lock)? {
+            return Err(Errno::WOULDBLOCK.into());
+        }
         crash::point();
         match sync {
             Sync::Each => write_whole(&dir, RECORD, record)?,
@@ -176,7 +181,7 @@ impl Journal {
         crash::point();
         remove_if_there(&dir.join(END))?;
         let socket = self.socket(&record.id);
-        Ok(Claim { dir: Mutex::new(dir), socket, again, _lock: lock })
+        Ok(Claim { dir: Mutex::new(dir), socket, again, lock })
     }
 
     /// Keeps the room `id`, which has ended, from being started or forgotten while the file is held.
@@ -189,14 +194,7 @@ impl Journal {
             return Err(JournalError::NoLayer);
         }
         let lock = lock_file(&dir).map_err(failed)?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(lock),
-            Err(Errno::WOULDBLOCK) => {
-                let why = format!("somebody else uses the room `{}`", listed.record.name);
-                Err(JournalError::Busy(Busy { why, retry: RETRY }))
-            }
-            Err(errno) => Err(failed(errno.into())),
-        }
+        if hold_alone(&lock).map_err(failed)? { Ok(lock) } else { Err(in_use(&listed.record)) }
     }
 
     /// Where the shim of `id` listens.
@@ -246,7 +244,7 @@ impl Journal {
     /// The room called `text`: its name or its id, or a beginning that only one room has. A living
     /// room comes before one that has ended.
     pub fn find(&self, text: &str) -> Result<Listed, JournalError> {
-        if let Some(found) = self.named(text).or_else(|| self.with_id(text)) {
+        if let Some(found) = self.called(text) {
             return Ok(found);
         }
         let rooms = self.list()?;
@@ -255,8 +253,7 @@ impl Journal {
         // Of those that have ended under one name, the last is meant.
         let ended: Vec<_> = ended.into_iter().rev().collect();
         for rooms in [&alive, &ended] {
-            let exact = |it: &&Listed| it.record.name == text || it.record.id == text;
-            if let Some(found) = rooms.iter().find(exact) {
+            if let Some(found) = rooms.iter().find(|it| it.record.name == text) {
                 return Ok(found.clone());
             }
         }
@@ -281,88 +278,15 @@ impl Journal {
     pub fn forget(&self, id: &str) -> Result<(), JournalError> {
         let failed = |source| JournalError::System { action: "forget a room", source };
         let _turn = self.turn().map_err(failed)?;
+        let dir = self.state.join(id);
+        let listed = look(&dir).ok().flatten();
+        if let Some(listed) = listed.as_ref().filter(|_| !is_free(&dir)) {
+            return Err(in_use(&listed.record));
+        }
         remove_if_there(&self.socket(id)).map_err(failed)?;
         crash::point();
-        if let Ok(Some(listed)) = look(&self.state.join(id)) {
-            self.take_name(&listed.record).map_err(failed)?;
-        }
-        erase(&self.state.join(id)).map_err(failed)
-    }
-
-    /// Gives a tombstone to every room whose shim is dead, and says which they were. Of those that
-    /// died before they had a record, nothing was made and nothing remains.
-    pub fn bury(&self) -> Result<Vec<Record>, JournalError> {
-        let failed = |source| JournalError::System { action: "bury a room", source };
-        self.forget_unborn().map_err(failed)?;
-        let mut buried = Vec::new();
-        let untold = |it: &Listed| {
-            it.life != Life::Alive && !self.state.join(&it.record.id).join(END).exists()
-        };
-        if !self.list()?.iter().any(untold) {
-            return Ok(buried);
-        }
-        // Others may bury or forget the same rooms.
-        let _turn = self.turn().map_err(failed)?;
-        for listed in self.list()?.into_iter().filter(untold) {
-            let dir = self.state.join(&listed.record.id);
-            let lost = End { at: now(), why: Why::Lost };
-            write_whole(&dir, END, &lost).map_err(failed)?;
-            crash::point();
-            remove_if_there(&self.socket(&listed.record.id)).map_err(failed)?;
-            buried.push(listed.record);
-        }
-        Ok(buried)
-    }
-
-    /// Moves records aside that cannot be read, and says what is wrong with each. Nothing that is
-    /// not understood is deleted.
-    pub fn quarantine(&self) -> Result<Vec<JournalError>, JournalError> {
-        let failed = |source| JournalError::System { action: "look at rooms", source };
-        let Ok(entries) = fs::read_dir(&self.state) else { return Ok(Vec::new()) };
-        let mut moved = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            let (path, name) = (entry.path(), entry.file_name());
-            if name == UNREADABLE || !entry.file_type().is_ok_and(|it| it.is_dir()) {
-                continue;
-            }
-            let Err(why) = look(&path) else { continue };
-            let aside = self.state.join(UNREADABLE);
-            private_dir(&aside).map_err(failed)?;
-            let to = aside.join(format!("{}-{}", now(), name.display()));
-            match fs::rename(&path, &to) {
-                // Somebody else did.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                renamed => renamed.map_err(failed)?,
-            }
-            moved.push(JournalError::Unreadable { moved: to, why });
-        }
-        Ok(moved)
-    }
-
-    /// Removes directories in which no record was written. Nobody is about to write one while the
-    /// turn is ours; where it is not, there is a next time.
-    fn forget_unborn(&self) -> io::Result<()> {
-        let Ok(entries) = fs::read_dir(&self.state) else { return Ok(()) };
-        let unborn = |dir: &PathBuf| {
-            dir.is_dir()
-                && dir.file_name() != Some(UNREADABLE.as_ref())
-                && !dir.join(RECORD).exists()
-        };
-        let dirs = entries.filter_map(Result::ok).map(|it| it.path());
-        let unborn: Vec<_> = dirs.filter(unborn).collect();
-        if unborn.is_empty() {
-            return Ok(());
-        }
-        let turn = lock_file(&self.state)?;
-        if flock(&turn, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Ok(());
-        }
-        // Some may have got their record since.
-        for dir in unborn.into_iter().filter(|it| !it.join(RECORD).exists()) {
-            layers::remove_tree(&dir)?;
-        }
-        Ok(())
+        listed.map_or(Ok(()), |it| self.take_name(&it.record)).map_err(failed)?;
+        erase(&dir).map_err(failed)
     }
 
     /// What is written down of the room `id`, and what it keeps.
@@ -403,7 +327,9 @@ impl Claim {
     pub fn end(&self, why: Why) -> io::Result<()> {
         remove_if_there(&self.socket)?;
         crash::point();
-        write_whole(&self.dir(), END, &End { at: now(), why })
+        write_whole(&self.dir(), END, &End { at: now(), why })?;
+        // Whoever hears of the end by this process hanging up may start the room again.
+        Ok(flock(&self.lock, FlockOperation::Unlock)?)
     }
 
     /// Leaves nothing of a room that nobody ever had. One that was there before has its disk still.
@@ -414,6 +340,12 @@ impl Claim {
         remove_if_there(&self.socket)?;
         erase(&self.dir())
     }
+}
+
+/// Somebody holds the lock of a room that has ended.
+fn in_use(record: &Record) -> JournalError {
+    let why = format!("somebody else uses the room `{}`", record.name);
+    JournalError::Busy(Busy { why, retry: RETRY })
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), JournalError> {

@@ -7,6 +7,7 @@ pub(crate) mod create;
 pub(crate) mod end;
 pub(crate) mod exec;
 pub(crate) mod fork;
+mod here;
 pub(crate) mod house;
 mod join;
 pub(crate) mod keep;
@@ -17,31 +18,16 @@ pub(crate) mod shim;
 pub(crate) mod show;
 pub(crate) mod update;
 
-use bulkhead_engine::rooms::{
-    Client, ClientError, Journal, JournalError, Keeping, Life, Listed, Why,
-};
+use bulkhead_engine::rooms::{ClientError, Journal, JournalError, Why};
 use bulkhead_policy::Policy;
 use bulkhead_spec::escape;
 
 use crate::{
     codes::Code,
-    config::{ConfigError, Environment, Paths, Who},
+    config::{ConfigError, Paths},
     failure::Failure,
-    printer::Printer,
     wish::Wish,
 };
-
-/// The rooms of this user. What cannot be read is moved aside first, and told.
-fn journal(environment: &Environment, printer: &Printer) -> Result<Journal, Failure> {
-    let journal = journal_in(&Paths::find(environment, Who::current()))?;
-    for trouble in journal.quarantine().map_err(|error| of_journal(&error))? {
-        printer.warning(&trouble.to_string());
-    }
-    for lost in journal.bury().map_err(|error| of_journal(&error))? {
-        printer.note(&format!("the room `{}` was lost: its shim is gone", lost.name));
-    }
-    Ok(journal)
-}
 
 fn journal_in(paths: &Paths) -> Result<Journal, Failure> {
     let (Some(state), Some(runtime)) = (&paths.state, &paths.runtime) else {
@@ -58,28 +44,6 @@ pub(crate) fn policy(wish: &Wish) -> Policy {
     policy.defaults.timeout = None;
     policy.defaults.output = None;
     policy
-}
-
-/// The room called `text`, which must live.
-fn living(journal: &Journal, text: &str) -> Result<(Listed, Client), Failure> {
-    let listed = journal.find(text).map_err(|error| of_journal(&error))?;
-    match &listed.life {
-        Life::Alive => {
-            let client = Client::new(journal.socket(&listed.record.id));
-            Ok((listed, client))
-        }
-        Life::Ended(end) => {
-            let what = format!("the room `{}` has ended", escape(&listed.record.name));
-            let failure = Failure::new(Code::Room, what).because(reason(&end.why));
-            Err(match listed.record.keeping {
-                Keeping::Memory => failure,
-                Keeping::Disk => {
-                    let name = escape(&listed.record.name);
-                    failure.hint(format!("its disk is there: bulkhead start {name}"))
-                }
-            })
-        }
-    }
 }
 
 /// What ended a room, in words.
@@ -106,9 +70,11 @@ fn of_journal(error: &JournalError) -> Failure {
     let failure = Failure::from_error(code, error);
     match error {
         JournalError::Unknown(_) => failure.hint("`bulkhead ls --all` lists the rooms"),
+        JournalError::Ambiguous { .. } => {
+            failure.hint("write more of the name; `bulkhead ls --all` lists the rooms")
+        }
         JournalError::Taken(_) => failure.hint("take another --name, or `bulkhead rm` it"),
         JournalError::Busy(_)
-        | JournalError::Ambiguous { .. }
         | JournalError::Name(_)
         | JournalError::NoLayer
         | JournalError::Unreadable { .. }
@@ -133,8 +99,8 @@ fn of_client(error: &ClientError) -> Failure {
             let failure = failed.hint.iter().map(|it| escape(it)).fold(failure, Failure::hint);
             Failure { exit: Some(failed.exit), ..failure }
         }
-        ClientError::Gone(_) | ClientError::Confused(_) => {
-            Failure::from_error(Code::Room, error)
-        }
+        ClientError::Gone(_) => Failure::from_error(Code::Room, error)
+            .hint("`bulkhead ls --all` says what became of it"),
+        ClientError::Confused(_) => Failure::from_error(Code::Room, error),
     }
 }

@@ -4,14 +4,24 @@ use std::{
     ffi::OsStr,
     fs,
     io::{Read as _, Write as _},
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
+/// An ordinary user that this machine does not know by name.
+pub(crate) const SOMEBODY: u32 = 54321;
+
 /// Directories that nothing else uses.
 pub(crate) struct Host {
     dir: tempfile::TempDir,
+    bulkhead: PathBuf,
+    /// Who works here, if it is not who runs the tests.
+    worker: Option<u32>,
 }
 
 /// What came of a command.
@@ -39,12 +49,33 @@ impl Ran {
 impl Host {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let host = Self { dir };
+        let bulkhead = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"));
+        let host = Self { dir, bulkhead, worker: None };
         fs::create_dir(host.home()).unwrap();
         fs::create_dir(host.project()).unwrap();
         // So that no configuration further up belongs to the project.
         fs::create_dir(host.project().join(".git")).unwrap();
         host
+    }
+
+    /// That of an ordinary user: another one if root runs the tests.
+    pub(crate) fn of_ordinary_user() -> Self {
+        let mut host = Self::new();
+        if !rustix::process::geteuid().is_root() {
+            return host;
+        }
+        // Where the tests are built, an ordinary user may not look.
+        let copy = host.path().join("bulkhead");
+        fs::copy(&host.bulkhead, &copy).unwrap();
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+        give(host.path(), SOMEBODY);
+        (host.bulkhead, host.worker) = (copy, Some(SOMEBODY));
+        host
+    }
+
+    /// Who works here, if it is not who runs the tests.
+    pub(crate) fn worker(&self) -> Option<u32> {
+        self.worker
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -86,7 +117,7 @@ impl Host {
         &self,
         args: impl IntoIterator<Item = I>,
     ) -> Command {
-        let mut command = self.program(env!("CARGO_BIN_EXE_bulkhead"));
+        let mut command = self.program(self.bulkhead.to_str().unwrap());
         command.args(args);
         command
     }
@@ -94,7 +125,7 @@ impl Host {
     /// A shell in which the command is `$0`.
     pub(crate) fn shell(&self, script: &str) -> Command {
         let mut command = self.program("/bin/sh");
-        command.args(["-c", script, env!("CARGO_BIN_EXE_bulkhead")]);
+        command.args(["-c", script]).arg(&self.bulkhead);
         command
     }
 
@@ -114,6 +145,9 @@ impl Host {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
+        if let Some(worker) = self.worker {
+            command.uid(worker).gid(worker);
+        }
         command
     }
 
@@ -161,6 +195,14 @@ impl Host {
     pub(crate) fn json(&self, args: &[&str]) -> serde_json::Value {
         let ran = self.bulkhead(args);
         serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    }
+}
+
+/// Makes everything in and below `path` belong to `user`.
+pub(crate) fn give(path: &Path, user: u32) {
+    chown(path, Some(user), Some(user)).unwrap();
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        give(&entry.path(), user);
     }
 }
 

@@ -1,11 +1,15 @@
 //! Rooms as a user meets them.
 
+mod at_once;
 mod busy;
 mod checkpoints;
 mod containers;
 mod copies;
 mod deaths;
+mod gone;
+mod many;
 mod pool;
+mod strangers;
 mod update;
 
 use std::{path::Path, time::Duration};
@@ -23,6 +27,11 @@ impl Rooms {
     /// Without any.
     pub(crate) fn none() -> Self {
         Self { host: Host::new() }
+    }
+
+    /// Without any: of whoever runs the tests, and of an ordinary user.
+    pub(crate) fn of_both() -> [Self; 2] {
+        [Host::new(), Host::of_ordinary_user()].map(|host| Self { host })
     }
 
     /// With a room of this name.
@@ -147,22 +156,6 @@ fn two_commands_on_one_room_do_not_trouble_each_other() {
     let said = both.map(|it| it.wait_with_output().unwrap().stdout);
     let said = said.map(|it| String::from_utf8(it).unwrap());
     assert_eq!(said, ["left\n".repeat(5), "right\n".repeat(5)]);
-}
-
-#[test]
-fn a_room_that_ends_during_a_call_is_told() {
-    let rooms = Rooms::with("shop");
-    let mut child = rooms
-        .host
-        .command(["exec", "shop", "--", "sh", "-c", "echo ready; sleep 60"])
-        .spawn()
-        .unwrap();
-    hear(&mut child, "ready");
-    rooms.fine(&["kill", "shop"]);
-    let output = child.wait_with_output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(125), "{stderr}");
-    assert!(stderr.contains("error:"), "{stderr}");
 }
 
 #[test]

@@ -10,11 +10,14 @@ use std::{
     path::Path,
 };
 
-use bulkhead_guest::protocol::files::{Facts, Kind, Record};
+use bulkhead_guest::{
+    filling::{Filling, clear},
+    protocol::files::{Facts, Kind, Record},
+};
 use rustix::{
     fs::{
-        AtFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, fchmod, futimens, mkdirat,
-        open, openat, openat2, symlinkat, unlinkat,
+        Mode, OFlags, ResolveFlags, Timespec, Timestamps, fchmod, futimens, mkdirat, open,
+        openat, openat2, symlinkat,
     },
     io::Errno,
 };
@@ -93,7 +96,7 @@ struct Making<'a> {
     top: &'a Path,
     /// The directory at the top, once it came.
     dir: Option<OwnedFd>,
-    file: Option<(OwnedFd, Facts)>,
+    file: Option<(Filling, Facts)>,
     /// Directories that get their permissions when all is in them.
     dirs: Vec<(OwnedFd, Facts)>,
     came: Received,
@@ -135,14 +138,7 @@ impl Making<'_> {
                 Ok(symlinkat(&*target, &parent, name)?)
             }
             Kind::File => {
-                clear(&parent, name)?;
-                let flags = OFlags::WRONLY
-                    | OFlags::CREATE
-                    | OFlags::EXCL
-                    | OFlags::NOFOLLOW
-                    | OFlags::CLOEXEC;
-                let file = openat(&parent, name, flags, Mode::from_raw_mode(0o600))?;
-                self.file = Some((file, facts));
+                self.file = Some((Filling::fresh(&parent, name)?, facts));
                 Ok(())
             }
             Kind::Fifo | Kind::Socket | Kind::Device => {
@@ -178,18 +174,13 @@ impl Making<'_> {
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        let (file, _) = self.file.as_ref().ok_or(FileError::Hostile("bytes of no file"))?;
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let count = rustix::io::retry_on_intr(|| rustix::io::write(file, rest))?;
-            rest = rest.get(count..).unwrap_or_default();
-        }
-        Ok(())
+        let (file, _) = self.file.as_mut().ok_or(FileError::Hostile("bytes of no file"))?;
+        Ok(file.add(bytes)?)
     }
 
     fn file_end(&mut self) -> Result<(), FileError> {
         let (file, facts) = self.file.take().ok_or(FileError::Hostile("an end of no file"))?;
-        set(&file, &facts)
+        set(&file.finish()?, &facts)
     }
 
     fn finish(self) -> Result<Received, FileError> {
@@ -214,12 +205,4 @@ fn set(file: &OwnedFd, facts: &Facts) -> Result<(), FileError> {
     }
     let modified = Timespec { tv_sec: seconds, tv_nsec: i64::from(nanos) };
     Ok(futimens(file, &Timestamps { last_access: modified, last_modification: modified })?)
-}
-
-/// Takes away what is in the way of a file; never what a link leads to.
-fn clear(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
-    match unlinkat(parent, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno),
-    }
 }

@@ -1,9 +1,9 @@
 //! Files and ports of a room, from outside.
 
-use std::io;
+use std::{convert::Infallible, io};
 
 use bulkhead_backends::guest::files::{Depth, Facts, Notes, Onto, Put};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
 
 use super::{
     Answered, Client, ClientError, answer, confused,
@@ -213,7 +213,40 @@ impl Download {
     }
 }
 
+/// Why a stream did not get into a room.
+#[derive(Debug, thiserror::Error)]
+pub enum Unpoured {
+    /// It could not be read to its end.
+    #[error("could not read what was to be sent")]
+    Source(#[source] io::Error),
+    /// The room did not take it.
+    #[error(transparent)]
+    Room(#[from] ClientError),
+}
+
 impl Upload {
+    /// Sends all of `source`; returns when it is there. A room that goes away, or does not want it, is
+    /// told at once, however long `source` has nothing to give.
+    pub async fn pour(self, mut source: impl AsyncRead + Unpin) -> Result<(), Unpoured> {
+        let Self { mut from, mut to } = self;
+        let sent = async {
+            let mut chunk = vec![0; CHUNK];
+            loop {
+                let count = source.read(&mut chunk).await?;
+                let bytes = chunk.get(..count).unwrap_or_default();
+                // Why it was not taken is in the answer.
+                if send(&mut to, Lane::In, bytes).await.is_err() || bytes.is_empty() {
+                    return std::future::pending::<io::Result<Infallible>>().await;
+                }
+            }
+        };
+        let answer = tokio::select! {
+            answer = answer(&mut from) => answer?,
+            unread = sent => match unread.map_err(Unpoured::Source)? {},
+        };
+        if matches!(answer, Answer::Done) { Ok(()) } else { Err(confused(&answer).into()) }
+    }
+
     /// Sends some bytes.
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         for chunk in bytes.chunks(CHUNK) {

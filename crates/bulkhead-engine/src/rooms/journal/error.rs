@@ -13,7 +13,7 @@ pub enum JournalError {
     #[error("there is no room `{}`", escape(.0))]
     Unknown(String),
     /// Several rooms could be meant.
-    #[error("`{}` could be {}", escape(.text), .candidates.join(", "))]
+    #[error("`{}` could be {}", escape(.text), some(.candidates))]
     Ambiguous {
         /// What was said.
         text: String,
@@ -52,4 +52,14 @@ pub enum JournalError {
         #[source]
         source: io::Error,
     },
+}
+
+/// The first of many names.
+fn some(names: &[String]) -> String {
+    const TOLD: usize = 5;
+    let told = names.iter().take(TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(TOLD) {
+        Some(more @ 1..) => format!("{told} or {more} more"),
+        Some(0) | None => told,
+    }
 }

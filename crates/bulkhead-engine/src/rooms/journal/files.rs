@@ -5,10 +5,15 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use bulkhead_backends::crash;
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use serde::Serialize;
 
 use super::record::{LOCK, RECORD};
@@ -21,6 +26,20 @@ pub(in crate::rooms) fn private_dir(dir: &Path) -> io::Result<()> {
 /// The lock of `dir`, made if it is not there.
 pub(super) fn lock_file(dir: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join(LOCK))
+}
+
+/// Whether nobody else holds `lock`, which is held now. Those who only look whether it is held hold
+/// it for a moment themselves.
+pub(super) fn hold_alone(lock: &File) -> io::Result<bool> {
+    const TRIES: u32 = 50;
+    for _ in 0..TRIES {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) => thread::sleep(Duration::from_millis(2)),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(false)
 }
 
 /// When what is written must be on the disk.

@@ -10,21 +10,32 @@ use super::{Journal, Life, Listed, Record, look};
 impl Journal {
     /// The living room of exactly this name.
     pub(super) fn named(&self, name: &str) -> Option<Listed> {
+        self.last_named(name).filter(|it| it.life == Life::Alive)
+    }
+
+    /// The room of exactly this name or id, and no other is looked at. A living room comes before one
+    /// that has ended; of those that have ended under one name, the one that had it last.
+    pub fn called(&self, text: &str) -> Option<Listed> {
+        let (named, with_id) = (self.last_named(text), self.with_id(text));
+        let alive = |it: &Option<Listed>| it.as_ref().is_some_and(|it| it.life == Life::Alive);
+        if !alive(&named) && alive(&with_id) { with_id } else { named.or(with_id) }
+    }
+
+    /// The room that was given this name last.
+    fn last_named(&self, name: &str) -> Option<Listed> {
         if !is_plain(name) {
             return None;
         }
         let id = fs::read_link(self.names.join(name)).ok()?;
-        let listed = self.with_id(id.to_str()?)?;
-        (listed.record.name == name).then_some(listed)
+        self.with_id(id.to_str()?).filter(|it| it.record.name == name)
     }
 
-    /// The living room of exactly this id.
-    pub(super) fn with_id(&self, id: &str) -> Option<Listed> {
+    /// The room of exactly this id.
+    fn with_id(&self, id: &str) -> Option<Listed> {
         if !is_plain(id) {
             return None;
         }
-        let listed = look(&self.state.join(id)).ok().flatten()?;
-        (listed.life == Life::Alive && listed.record.id == id).then_some(listed)
+        look(&self.state.join(id)).ok().flatten().filter(|it| it.record.id == id)
     }
 
     /// Lets the room be found by its name.

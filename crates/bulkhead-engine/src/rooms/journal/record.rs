@@ -175,19 +175,21 @@ pub(super) fn look(dir: &Path) -> Result<Option<Listed>, String> {
         return Err(format!("it has the form {version}, and this program knows {VERSION}"));
     }
     let record: Record = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    let life = if is_free(dir) {
-        let end = fs::read(dir.join(END)).ok();
-        let end = end.and_then(|text| serde_json::from_slice(&text).ok());
-        Life::Ended(end.unwrap_or(End { at: record.made, why: Why::Lost }))
-    } else {
-        Life::Alive
+    let free = is_free(dir);
+    let end = fs::read(dir.join(END)).ok();
+    let end: Option<End> = end.and_then(|text| serde_json::from_slice(&text).ok());
+    let life = match end {
+        // Whoever holds the lock of a room that has ended is about to let go, or copies its disk.
+        Some(end) => Life::Ended(end),
+        None if free => Life::Ended(End { at: record.made, why: Why::Lost }),
+        None => Life::Alive,
     };
     Ok(Some(Listed { record, life }))
 }
 
 /// Whether nobody holds the lock of the room at `dir`. It is not made by looking: its directory may
 /// be about to go.
-fn is_free(dir: &Path) -> bool {
+pub(super) fn is_free(dir: &Path) -> bool {
     match File::open(dir.join(LOCK)) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared).is_ok(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,

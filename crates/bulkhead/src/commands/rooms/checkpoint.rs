@@ -54,15 +54,17 @@ pub(crate) fn run(
     printer: &Printer,
 ) -> Result<u8, Failure> {
     let house = House::open(environment, printer)?;
-    if let House::Here(journal) = &house {
-        journal.sweep_layers().map_err(|error| of_checkpoint(&error))?;
+    if let House::Here(rooms) = &house {
+        // Who needs a layer is told by all rooms.
+        rooms.look_around()?;
+        rooms.journal.sweep_layers().map_err(|error| of_checkpoint(&error))?;
     }
     match verb {
         CheckpointVerb::Create(args) => create(args, &house, printer),
         CheckpointVerb::Ls(args) => list(args, &house, printer),
         CheckpointVerb::Restore(args) => {
             let name = match &house {
-                House::Here(journal) => restore_here(args, journal, environment)?,
+                House::Here(rooms) => restore_here(args, &rooms.journal, environment)?,
                 House::There(remote) => restore_there(args, remote)?,
             };
             printer.payload(&format!("{name}\n"))?;
@@ -75,10 +77,10 @@ pub(crate) fn run(
 fn create(args: &CheckpointArgs, house: &House, printer: &Printer) -> Result<u8, Failure> {
     let runtime = engine::runtime()?;
     let made = match house {
-        House::Here(journal) => {
-            let room = journal.find(&args.room).map_err(|error| of_journal(&error))?;
+        House::Here(rooms) => {
+            let room = rooms.find(&args.room)?;
             let itself = Path::new(ITSELF);
-            let made = journal.checkpoint(itself, &room, args.name.as_deref());
+            let made = rooms.journal.checkpoint(itself, &room, args.name.as_deref());
             let made = runtime.block_on(made);
             here(made.map_err(|error| of_checkpoint(&error))?)
         }
@@ -100,8 +102,8 @@ fn create(args: &CheckpointArgs, house: &House, printer: &Printer) -> Result<u8,
 
 fn list(args: &FormArgs, house: &House, printer: &Printer) -> Result<u8, Failure> {
     let found: Vec<Kept> = match house {
-        House::Here(journal) => {
-            let found = journal.checkpoints().map_err(|error| of_checkpoint(&error))?;
+        House::Here(rooms) => {
+            let found = rooms.journal.checkpoints().map_err(|error| of_checkpoint(&error))?;
             for trouble in &found.1 {
                 printer.warning(&trouble.to_string());
             }
@@ -175,8 +177,9 @@ fn restore_there(args: &RestoreArgs, remote: &Remote) -> Result<String, Failure>
 fn remove(args: &CheckpointsArgs, house: &House, printer: &Printer) -> Result<u8, Failure> {
     for name in &args.checkpoints {
         match house {
-            House::Here(journal) => {
-                journal.remove_checkpoint(name).map_err(|error| of_checkpoint(&error))?;
+            House::Here(rooms) => {
+                let removed = rooms.journal.remove_checkpoint(name);
+                removed.map_err(|error| of_checkpoint(&error))?;
             }
             House::There(remote) => {
                 let path = at(name)?;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 mod remote;
 
-use super::{house, journal, of_client, pool};
+use super::{house, journal_in, of_client, pool};
 use crate::{
     args::{
         rooms::{CreateArgs, LifeArgs, OnTimeout},
@@ -18,7 +18,7 @@ use crate::{
     },
     codes::Code,
     commands::{image, run::fresh_id},
-    config::{Choice, Config, ConfigError, Environment, ProjectFrom, Sources},
+    config::{Choice, Config, ConfigError, Environment, Paths, ProjectFrom, Sources, Who},
     engine,
     failure::Failure,
     printer::{Format, Printer, Talk},
@@ -38,7 +38,7 @@ pub(crate) fn run(
     if let Some(remote) = house::named(&environment)? {
         return remote::run(args, &remote, &environment, printer);
     }
-    let journal = journal(&environment, printer)?;
+    let journal = journal_in(&Paths::find(&environment, Who::current()))?;
     let runtime = engine::runtime()?;
     let wished = wished(&args.ask, Caller::default(), environment, printer);
     let mut wish = runtime.block_on(wished)?;

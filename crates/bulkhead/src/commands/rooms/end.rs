@@ -8,8 +8,9 @@ use bulkhead_spec::escape;
 use super::{
     checkpoint::of_checkpoint,
     create::{make, usual},
-    house::{self, House, Seen},
-    journal, of_client, of_journal,
+    here::Here,
+    house::{House, Seen},
+    of_client,
 };
 use crate::{
     args::rooms::{PruneArgs, RmArgs, RoomsArgs, StopArgs},
@@ -26,7 +27,8 @@ pub(crate) fn pause(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    each(&args.rooms, environment, printer, &async |client| client.pause().await)
+    let house = House::open(environment, printer)?;
+    each(&args.rooms, &house, printer, &async |client| client.pause().await)
 }
 
 /// Lets them go on.
@@ -35,7 +37,8 @@ pub(crate) fn resume(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    each(&args.rooms, environment, printer, &async |client| client.resume().await)
+    let house = House::open(environment, printer)?;
+    each(&args.rooms, &house, printer, &async |client| client.resume().await)
 }
 
 /// Starts rooms again that have ended and whose disks were kept.
@@ -44,10 +47,10 @@ pub(crate) fn start(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
+    let rooms = Here::open(environment, printer)?;
     let runtime = engine::runtime()?;
     for room in &args.rooms {
-        let listed = journal.find(room).map_err(|error| of_journal(&error))?;
+        let listed = rooms.find(room)?;
         let name = escape(&listed.record.name);
         if listed.life != Life::Alive {
             if listed.record.keeping == Keeping::Memory {
@@ -69,9 +72,7 @@ pub(crate) fn stop(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let grace = args.time.0;
-    each(&args.rooms, environment, printer, &async |client| client.end(grace).await)?;
-    tidy(environment, printer)
+    end(&args.rooms, args.time.0, environment, printer)
 }
 
 /// Ends rooms, now.
@@ -80,27 +81,57 @@ pub(crate) fn kill(
     environment: &Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    each(&args.rooms, environment, printer, &async |client| client.end(Duration::ZERO).await)?;
-    tidy(environment, printer)
+    end(&args.rooms, Duration::ZERO, environment, printer)
 }
 
-/// Removes what only rooms needed that have ended.
-fn tidy(environment: &Environment, printer: &Printer) -> Result<u8, Failure> {
-    if house::named(environment)?.is_some() {
-        return Ok(0);
+fn end(
+    rooms: &[String],
+    grace: Duration,
+    environment: &Environment,
+    printer: &Printer,
+) -> Result<u8, Failure> {
+    let house = House::open(environment, printer)?;
+    let mut gone = Vec::new();
+    for room in rooms {
+        let (seen, _) = house.living(room)?;
+        end_one(&house, &seen.id, grace)?;
+        printer.payload(&format!("{}\n", seen.name))?;
+        gone.push(seen);
     }
-    let swept = journal(environment, printer)?.sweep_layers();
-    swept.map(|_| 0).map_err(|error| of_checkpoint(&error))
+    tidy(&house, &gone)
+}
+
+/// Ends a room. Somebody else may end it at the same time, which is as good.
+fn end_one(house: &House, id: &str, grace: Duration) -> Result<(), Failure> {
+    let ended = engine::runtime()?.block_on(house.client(id).end(grace));
+    if let Err(ClientError::Gone(_)) = &ended {
+        house.settle(id)?;
+        if !house.find(id).is_ok_and(|it| it.lives()) {
+            return Ok(());
+        }
+    }
+    ended.map_err(|error| of_client(&error))
+}
+
+/// Removes what only `gone` rooms needed. Whether others need it takes a look at all of them, so
+/// this is left out where they began with nothing.
+fn tidy(house: &House, gone: &[Seen]) -> Result<u8, Failure> {
+    if gone.iter().all(|it| it.layers.is_empty()) { Ok(0) } else { sweep(house) }
+}
+
+/// Removes what no room needs any more, nor ever will.
+fn sweep(house: &House) -> Result<u8, Failure> {
+    let House::Here(rooms) = house else { return Ok(0) };
+    rooms.journal.sweep_layers().map(|_| 0).map_err(|error| of_checkpoint(&error))
 }
 
 /// Does `what` to each room and prints its name.
 fn each(
     rooms: &[String],
-    environment: &Environment,
+    house: &House,
     printer: &Printer,
     what: &impl AsyncFn(&Client) -> Result<(), ClientError>,
 ) -> Result<u8, Failure> {
-    let house = House::open(environment, printer)?;
     let runtime = engine::runtime()?;
     for room in rooms {
         let (seen, client) = house.living(room)?;
@@ -117,6 +148,7 @@ pub(crate) fn rm(
     printer: &Printer,
 ) -> Result<u8, Failure> {
     let house = House::open(environment, printer)?;
+    let mut gone = Vec::new();
     for room in &args.rooms {
         let seen = house.find(room)?;
         let name = escape(&seen.name);
@@ -126,15 +158,14 @@ pub(crate) fn rm(
                     .hint(format!("end it first: bulkhead stop {name}"))
                     .hint(format!("or both at once: bulkhead rm --force {name}")));
             }
-            let client = house.client(&seen.id);
-            let ended = engine::runtime()?.block_on(client.end(Duration::ZERO));
-            ended.map_err(|error| of_client(&error))?;
+            end_one(&house, &seen.id, Duration::ZERO)?;
             house.settle(&seen.id)?;
         }
         house.forget(&seen.id)?;
         printer.payload(&format!("{name}\n"))?;
+        gone.push(seen);
     }
-    tidy(environment, printer)
+    tidy(&house, &gone)
 }
 
 /// Waits until rooms have ended.
@@ -168,5 +199,5 @@ pub(crate) fn prune(
         }
         printer.payload(&format!("{}\n", seen.name))?;
     }
-    if args.dry_run { Ok(0) } else { tidy(environment, printer) }
+    if args.dry_run { Ok(0) } else { sweep(&house) }
 }

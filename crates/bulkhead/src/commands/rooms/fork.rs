@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use bulkhead::words::{ForkAsked, Forked};
-use bulkhead_engine::rooms::{Journal, Record, fork};
+use bulkhead_engine::rooms::{Record, fork};
 use http::Method;
 use serde_json::{Value, json};
 
 use super::{
     checkpoint::of_checkpoint,
     create::{ITSELF, of_launch, usual},
+    here::Here,
     house::{House, of_server},
     of_journal,
 };
@@ -29,7 +30,7 @@ pub(crate) fn run(
     printer: &Printer,
 ) -> Result<u8, Failure> {
     let made = match House::open(environment, printer)? {
-        House::Here(journal) => here(args, &journal, environment)?,
+        House::Here(rooms) => here(args, &rooms, environment)?,
         House::There(remote) => {
             let room = House::There(remote.clone()).find(&args.room)?;
             let asked = ForkAsked { count: Some(args.count), name: args.name.clone() };
@@ -55,11 +56,11 @@ pub(crate) fn run(
 /// Ids and names of the rooms, which were made on this host: all of them, or none.
 fn here(
     args: &ForkArgs,
-    journal: &Journal,
+    rooms: &Here,
     environment: &Environment,
 ) -> Result<Vec<(String, String)>, Failure> {
     let (admission, _) = usual(environment)?;
-    let parent = journal.find(&args.room).map_err(|error| of_journal(&error))?;
+    let (journal, parent) = (&rooms.journal, rooms.find(&args.room)?);
     let prefix = args.name.as_ref().unwrap_or(&parent.record.name);
     let names = journal.free_names(prefix, args.count).map_err(|error| of_journal(&error))?;
     engine::runtime()?.block_on(async {

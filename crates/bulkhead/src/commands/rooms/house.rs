@@ -6,11 +6,11 @@ use bulkhead::{
     Remote, SandboxError,
     words::{NewSandbox, SandboxInfo, SandboxPage, SandboxState},
 };
-use bulkhead_engine::rooms::{Client, Journal, Keeping, Life, Listed};
+use bulkhead_engine::rooms::{Client, JournalError, Keeping, Life, Listed};
 use bulkhead_spec::escape;
 use http::Method;
 
-use super::{journal, of_journal, reason};
+use super::{here::Here, of_journal, reason};
 use crate::{
     codes::Code,
     config::{Environment, Paths, Who},
@@ -27,7 +27,7 @@ const KEY: &str = "BULKHEAD_KEY";
 /// The rooms that verbs are about.
 pub(super) enum House {
     /// Those of this user on this host.
-    Here(Journal),
+    Here(Here),
     /// Those of a server.
     There(Remote),
 }
@@ -46,6 +46,8 @@ pub(super) struct Seen {
     pub(super) workspace: Option<String>,
     /// Whether its disk outlives it.
     pub(super) keeping: Keeping,
+    /// What it began with, which may be of no use when it has gone. A server sees to its own.
+    pub(super) layers: Vec<String>,
 }
 
 /// Whether a room lives.
@@ -99,21 +101,18 @@ pub(crate) fn refuse(verb: &str, environment: &Environment) -> Result<(), Failur
 }
 
 impl House {
-    /// The rooms that are meant. What cannot be read here is moved aside first, and told.
+    /// The rooms that are meant.
     pub(super) fn open(environment: &Environment, printer: &Printer) -> Result<Self, Failure> {
         match named(environment)? {
             Some(remote) => Ok(Self::There(remote)),
-            None => journal(environment, printer).map(Self::Here),
+            None => Here::open(environment, printer).map(Self::Here),
         }
     }
 
     /// All rooms; those that have ended too.
     pub(super) fn list(&self) -> Result<Vec<Seen>, Failure> {
         match self {
-            Self::Here(journal) => {
-                let rooms = journal.list().map_err(|error| of_journal(&error))?;
-                Ok(rooms.iter().map(here).collect())
-            }
+            Self::Here(rooms) => Ok(rooms.list()?.iter().map(here).collect()),
             Self::There(remote) => engine::runtime()?.block_on(async {
                 let (mut all, mut cursor) = (Vec::new(), None::<String>);
                 loop {
@@ -134,9 +133,7 @@ impl House {
     /// The room called `text`: its name or its id, or a beginning that only one has.
     pub(super) fn find(&self, text: &str) -> Result<Seen, Failure> {
         let remote = match self {
-            Self::Here(journal) => {
-                return journal.find(text).map(|it| here(&it)).map_err(|it| of_journal(&it));
-            }
+            Self::Here(rooms) => return rooms.find(text).map(|it| here(&it)),
             Self::There(remote) => remote,
         };
         if is_whole(text) {
@@ -154,32 +151,24 @@ impl House {
         let mut found: Vec<&Seen> = rooms.iter().filter(begins).collect();
         match (found.pop(), found.as_slice()) {
             (Some(found), []) => Ok(found.clone()),
-            (None, _) => {
-                let what = format!("there is no room `{}`", escape(text));
-                Err(Failure::new(Code::Room, what).hint("`bulkhead ls --all` lists the rooms"))
-            }
+            (None, _) => Err(of_journal(&JournalError::Unknown(text.to_owned()))),
             (Some(last), others) => {
                 let names = others.iter().copied().chain([last]).map(|it| it.name.clone());
-                let names = names.collect::<Vec<_>>().join(", ");
-                let what = format!("`{}` could be {names}", escape(text));
-                Err(Failure::new(Code::Room, what))
+                let (text, candidates) = (text.to_owned(), names.collect());
+                Err(of_journal(&JournalError::Ambiguous { text, candidates }))
             }
         }
     }
 
     /// The room called `text`, which must live.
     pub(super) fn living(&self, text: &str) -> Result<(Seen, Client), Failure> {
+        if let Self::Here(rooms) = self {
+            return rooms.living(text).map(|(listed, client)| (here(&listed), client));
+        }
         let seen = self.find(text)?;
         if let Lives::No { why, .. } = &seen.life {
             let what = format!("the room `{}` has ended", escape(&seen.name));
-            let failure = Failure::new(Code::Room, what).because(why);
-            return Err(match (seen.keeping, self) {
-                (Keeping::Disk, Self::Here(_)) => {
-                    let name = escape(&seen.name);
-                    failure.hint(format!("its disk is there: bulkhead start {name}"))
-                }
-                (Keeping::Disk, Self::There(_)) | (Keeping::Memory, _) => failure,
-            });
+            return Err(Failure::new(Code::Room, what).because(why));
         }
         let client = self.client(&seen.id);
         Ok((seen, client))
@@ -188,7 +177,7 @@ impl House {
     /// A client of the room `id`.
     pub(super) fn client(&self, id: &str) -> Client {
         match self {
-            Self::Here(journal) => Client::new(journal.socket(id)),
+            Self::Here(rooms) => Client::new(rooms.journal.socket(id)),
             Self::There(remote) => remote.client(id),
         }
     }
@@ -196,7 +185,7 @@ impl House {
     /// Waits until the shim of a room that ends has let go: it writes the tombstone last.
     pub(super) fn settle(&self, id: &str) -> Result<(), Failure> {
         match self {
-            Self::Here(journal) => engine::runtime()?.block_on(journal.settled(id)),
+            Self::Here(rooms) => engine::runtime()?.block_on(rooms.journal.settled(id)),
             Self::There(_) => {
                 for _ in 0..500 {
                     match self.find(id) {
@@ -214,7 +203,7 @@ impl House {
     /// Forgets a room that has ended.
     pub(super) fn forget(&self, id: &str) -> Result<(), Failure> {
         match self {
-            Self::Here(journal) => journal.forget(id).map_err(|error| of_journal(&error)),
+            Self::Here(rooms) => rooms.journal.forget(id).map_err(|it| of_journal(&it)),
             Self::There(remote) => {
                 let path = format!("/v1/sandboxes/{id}");
                 let told = engine::runtime()?.block_on(remote.tell(&Method::DELETE, &path));
@@ -257,6 +246,7 @@ fn here(listed: &Listed) -> Seen {
         },
         workspace: record.spec.workspace.as_ref().map(|it| it.dir.to_string()),
         keeping: record.keeping,
+        layers: record.layers.clone(),
     }
 }
 
@@ -277,6 +267,7 @@ fn there(info: &SandboxInfo) -> Seen {
         },
         workspace: None,
         keeping: if info.persistent { Keeping::Disk } else { Keeping::Memory },
+        layers: Vec::new(),
     }
 }
 

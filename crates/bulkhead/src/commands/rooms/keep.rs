@@ -2,15 +2,16 @@
 
 use bulkhead_engine::{
     room::From,
-    rooms::{Attached, Client, Journal, Life, ProgramInfo},
+    rooms::{Attached, Client, Life, ProgramInfo},
 };
 use bulkhead_spec::Exec;
 
 use super::{
     create::{admission, make, recorded, wished},
     exec::tell,
+    here::Here,
     join::join,
-    journal, of_client, of_journal,
+    of_client,
 };
 use crate::{
     args::run::Ask, config::Environment, console, engine, failure::Failure, printer::Printer,
@@ -28,17 +29,17 @@ pub(crate) fn run(
     environment: Environment,
     printer: &Printer,
 ) -> Result<u8, Failure> {
-    let journal = journal(&environment, printer)?;
+    let rooms = Here::open(&environment, printer)?;
     let mut caller = console::look(&ask.console)?;
     let runtime = engine::runtime()?;
     let wish = runtime.block_on(wished(ask, caller, environment, printer))?;
     let ended = runtime.block_on(async {
-        let client = if let Some(client) = living(&journal, name)? {
+        let client = if let Some(client) = living(&rooms, name)? {
             client
         } else {
             let record = recorded(&wish, Some(name.to_owned()), printer)?;
             make(&admission(&wish)?, &record).await?;
-            Client::new(journal.socket(&record.id))
+            Client::new(rooms.journal.socket(&record.id))
         };
         let attached = start_or_join(&client, wish.exec, &mut caller, printer).await?;
         let joined = join(&client, attached, caller, printer).await?;
@@ -49,10 +50,13 @@ pub(crate) fn run(
 }
 
 /// The room of exactly this name, if it lives.
-fn living(journal: &Journal, name: &str) -> Result<Option<Client>, Failure> {
-    let rooms = journal.list().map_err(|error| of_journal(&error))?;
-    let found = rooms.iter().find(|it| it.life == Life::Alive && it.record.name == name);
-    Ok(found.map(|it| Client::new(journal.socket(&it.record.id))))
+fn living(rooms: &Here, name: &str) -> Result<Option<Client>, Failure> {
+    if rooms.journal.called(name).is_none_or(|it| it.record.name != name) {
+        return Ok(None);
+    }
+    let found = rooms.find(name)?;
+    let lives = found.life == Life::Alive;
+    Ok(lives.then(|| Client::new(rooms.journal.socket(&found.record.id))))
 }
 
 async fn start_or_join(

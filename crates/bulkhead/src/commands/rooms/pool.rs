@@ -15,7 +15,8 @@ use serde_json::json;
 
 use super::{
     create::{ITSELF, admission, of_launch, recorded, usual},
-    journal, journal_in,
+    here::Here,
+    journal_in,
     list::age,
     of_journal,
 };
@@ -50,6 +51,13 @@ pub(crate) fn run(
     }
 }
 
+/// The journal, in which all was looked at.
+fn everywhere(environment: &Environment, printer: &Printer) -> Result<Journal, Failure> {
+    let rooms = Here::open(environment, printer)?;
+    rooms.look_around()?;
+    Ok(rooms.journal)
+}
+
 /// Makes rooms until as many wait as are wanted, and prints how many were made.
 fn fill(
     args: &FillArgs,
@@ -57,7 +65,7 @@ fn fill(
     printer: &mut Printer,
 ) -> Result<u8, Failure> {
     printer.talk = Talk::from(&args.ask.talk);
-    let journal = journal(&environment, printer)?;
+    let journal = everywhere(&environment, printer)?;
     let wish = Wish::of(&args.ask, Caller::default(), environment)?;
     let size = args.size.or(wish.layer.house.pool).filter(|it| *it != 0).ok_or_else(|| {
         Failure::new(Code::Argument, "nobody said how many rooms are to wait")
@@ -142,7 +150,7 @@ fn slot(ask: &Ask) -> String {
 }
 
 fn list(args: &FormArgs, environment: &Environment, printer: &Printer) -> Result<u8, Failure> {
-    let parked = journal(environment, printer)?.parked();
+    let parked = everywhere(environment, printer)?.parked();
     let parked = parked.map_err(|error| of_journal(&error))?;
     if args.quiet {
         for it in &parked {
@@ -179,7 +187,7 @@ fn list(args: &FormArgs, environment: &Environment, printer: &Printer) -> Result
 
 /// Ends every room that waits, and prints how many there were.
 fn drain(environment: &Environment, printer: &Printer) -> Result<u8, Failure> {
-    let journal = journal(environment, printer)?;
+    let journal = everywhere(environment, printer)?;
     let ended = engine::runtime()?.block_on(pool::drain(&journal));
     let ended = ended.map_err(|error| of_journal(&error))?;
     printer.payload(&format!("{ended}\n"))?;

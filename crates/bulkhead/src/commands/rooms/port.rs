@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use bulkhead_engine::rooms::Client;
 use tokio::{
-    io::copy_bidirectional,
+    io::{AsyncReadExt as _, copy_bidirectional},
     net::{TcpListener, TcpStream},
     signal::unix::{SignalKind, signal},
 };
@@ -53,15 +53,6 @@ pub(crate) fn run(
 
 /// Serves everybody who comes until the room does not answer any more.
 async fn serve(listener: TcpListener, client: &Client, port: u16, printer: &Printer) {
-    let gone = async {
-        let mut often = tokio::time::interval(std::time::Duration::from_secs(1));
-        loop {
-            often.tick().await;
-            if client.inspect().await.is_err() {
-                return;
-            }
-        }
-    };
     let served = async {
         loop {
             match listener.accept().await {
@@ -74,8 +65,20 @@ async fn serve(listener: TcpListener, client: &Client, port: u16, printer: &Prin
         }
     };
     tokio::select! {
-        () = gone => {}
+        () = gone(client) => {}
         () = served => {}
+    }
+}
+
+/// Returns when the room is no more. Its shim hangs up on everybody then, also on one who asks for
+/// nothing.
+async fn gone(client: &Client) {
+    while let Ok(line) = client.connect().await {
+        let (mut from, _to) = line.halves();
+        from.read(&mut [0]).await.unwrap_or_default();
+        if client.inspect().await.is_err() {
+            return;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use bulkhead_engine::rooms::{Client, Lifetime, Then, Update};
 use bulkhead_spec::{Change, InvalidRule, Limits, Sourced, allowing, denying};
 
-use super::{journal, living, of_client};
+use super::{here::Here, of_client};
 use crate::{
     args::{pool::UpdateArgs, rooms::OnTimeout},
     codes::Code,
@@ -32,10 +32,10 @@ pub(crate) fn run(
         return Err(Failure::new(Code::Argument, "nothing was said that is to be different")
             .hint("bulkhead update --help lists what can be"));
     }
-    let journal = journal(environment, printer)?;
+    let rooms = Here::open(environment, printer)?;
     let runtime = engine::runtime()?;
     for room in &args.rooms {
-        let (listed, client) = living(&journal, room)?;
+        let (listed, client) = rooms.living(room)?;
         runtime.block_on(async {
             let update = Update {
                 change: change.clone(),

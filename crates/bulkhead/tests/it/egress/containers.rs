@@ -10,8 +10,8 @@ use super::{
     server,
 };
 use crate::{
-    host::{Host, Ran},
-    work::{SOMEBODY, Work},
+    host::{Host, Ran, SOMEBODY},
+    work::Work,
 };
 
 /// What is allowed is reached by a proxy and without, and nothing else is.

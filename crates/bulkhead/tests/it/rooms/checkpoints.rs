@@ -64,76 +64,81 @@ fn a_checkpoint_from_its_first_day_to_its_last() {
 
 #[test]
 fn a_room_that_has_ended_is_copied_from_the_disk_that_was_kept() {
-    let rooms = Rooms::none();
-    rooms.fine(&["create", "--name", "shop", "--persist", "--net", "proxy"]);
-    rooms.inside("echo kept > /tmp/a; echo b > ~/b; mkdir -m 0 /tmp/shut; echo gone > /tmp/c");
-    rooms.fine(&["stop", "shop"]);
-    let before = rooms.host.json(&["ls", "--all", "--json"]);
-    let made = rooms.host.json(&["checkpoint", "create", "shop", "still", "--json"]);
-    assert_eq!(
-        (&made["name"], &made["backend"]),
-        (&"still".into(), &"native".into()),
-        "{made}"
-    );
-    assert_eq!(made["bytes"], 12, "{made}");
-    // Nothing is different about the room itself: when it ended, and why.
-    assert_eq!(rooms.host.json(&["ls", "--all", "--json"])["rooms"], before["rooms"]);
-    let look = "cat /tmp/a ~/b; test -d /tmp/shut && ls /tmp";
-    rooms.fine(&["checkpoint", "restore", "still", "--name", "beside"]);
-    let said = rooms.fine(&["exec", "beside", "--", "sh", "-c", look]);
-    assert_eq!(said, "kept\nb\na\nc\nshut\n");
-    // A second one is on top of what the room has changed since.
-    rooms.fine(&["start", "shop"]);
-    rooms.inside("rm /tmp/c; echo changed > /tmp/a");
-    rooms.fine(&["kill", "shop"]);
-    // Somebody else may have its name by now.
-    rooms.fine(&["create", "--name", "other"]);
-    assert_eq!(rooms.fine(&["fork", "shop", "-n", "2"]), "shop-1\nshop-2\n");
-    for child in ["shop-1", "shop-2"] {
-        let said = rooms.fine(&["exec", child, "--", "sh", "-c", look]);
-        assert_eq!(said, "changed\nb\na\nshut\n");
+    for rooms in Rooms::of_both() {
+        rooms.fine(&["create", "--name", "shop", "--persist", "--net", "proxy"]);
+        rooms.inside(
+            "echo kept > /tmp/a; echo b > ~/b; mkdir -m 0 /tmp/shut; echo gone > /tmp/c",
+        );
+        rooms.fine(&["stop", "shop"]);
+        let before = rooms.host.json(&["ls", "--all", "--json"]);
+        let made = rooms.host.json(&["checkpoint", "create", "shop", "still", "--json"]);
+        assert_eq!(
+            (&made["name"], &made["backend"]),
+            (&"still".into(), &"native".into()),
+            "{made}"
+        );
+        assert_eq!(made["bytes"], 12, "{made}");
+        // Nothing is different about the room itself: when it ended, and why.
+        assert_eq!(rooms.host.json(&["ls", "--all", "--json"])["rooms"], before["rooms"]);
+        let look = "cat /tmp/a ~/b; test -d /tmp/shut && ls /tmp";
+        rooms.fine(&["checkpoint", "restore", "still", "--name", "beside"]);
+        let said = rooms.fine(&["exec", "beside", "--", "sh", "-c", look]);
+        assert_eq!(said, "kept\nb\na\nc\nshut\n");
+        // A second one is on top of what the room has changed since.
+        rooms.fine(&["start", "shop"]);
+        rooms.inside("rm /tmp/c; echo changed > /tmp/a");
+        rooms.fine(&["kill", "shop"]);
+        // Somebody else may have its name by now.
+        rooms.fine(&["create", "--name", "other"]);
+        assert_eq!(rooms.fine(&["fork", "shop", "-n", "2"]), "shop-1\nshop-2\n");
+        for child in ["shop-1", "shop-2"] {
+            let said = rooms.fine(&["exec", child, "--", "sh", "-c", look]);
+            assert_eq!(said, "changed\nb\na\nshut\n");
+        }
+        rooms.fine(&["rm", "--force", "beside", "shop", "shop-1", "shop-2"]);
+        rooms.fine(&["checkpoint", "rm", "still"]);
+        leaves_no_layer(&rooms);
     }
-    rooms.fine(&["rm", "--force", "beside", "shop", "shop-1", "shop-2"]);
-    rooms.fine(&["checkpoint", "rm", "still"]);
-    leaves_no_layer(&rooms);
 }
 
 #[test]
 fn a_room_on_a_checkpoint_that_has_ended_is_copied_with_what_it_began_with() {
-    let rooms = Rooms::none();
-    rooms.fine(&["create", "--name", "shop", "--persist"]);
-    rooms.inside("echo first > /tmp/first; echo both > /tmp/removed");
-    rooms.fine(&["fork", "shop"]);
-    let change = "rm /tmp/removed; echo second > /tmp/second";
-    rooms.fine(&["exec", "shop-1", "--", "sh", "-c", change]);
-    rooms.fine(&["stop", "shop", "shop-1"]);
-    rooms.fine(&["checkpoint", "create", "shop-1", "two"]);
-    rooms.fine(&["rm", "shop", "shop-1"]);
-    rooms.fine(&["checkpoint", "restore", "two", "--name", "shop"]);
-    assert_eq!(
-        rooms.inside("cd /tmp && ls && cat first second"),
-        "first\nsecond\nfirst\nsecond\n"
-    );
+    for rooms in Rooms::of_both() {
+        rooms.fine(&["create", "--name", "shop", "--persist"]);
+        rooms.inside("echo first > /tmp/first; echo both > /tmp/removed");
+        rooms.fine(&["fork", "shop"]);
+        let change = "rm /tmp/removed; echo second > /tmp/second";
+        rooms.fine(&["exec", "shop-1", "--", "sh", "-c", change]);
+        rooms.fine(&["stop", "shop", "shop-1"]);
+        rooms.fine(&["checkpoint", "create", "shop-1", "two"]);
+        rooms.fine(&["rm", "shop", "shop-1"]);
+        rooms.fine(&["checkpoint", "restore", "two", "--name", "shop"]);
+        assert_eq!(
+            rooms.inside("cd /tmp && ls && cat first second"),
+            "first\nsecond\nfirst\nsecond\n"
+        );
+    }
 }
 
 #[test]
 fn two_who_copy_a_room_that_has_ended_do_not_trouble_each_other() {
-    let rooms = Rooms::none();
-    rooms.fine(&["create", "--name", "shop", "--persist"]);
-    rooms.inside("echo kept > /tmp/a");
-    rooms.fine(&["stop", "shop"]);
-    let copy = |name: &str| {
-        rooms.host.command(["checkpoint", "create", "shop", name]).spawn().unwrap()
-    };
-    let both = [copy("one"), copy("two")].map(|it| it.wait_with_output().unwrap());
-    // Each is done, or told to come back.
-    for ran in &both {
-        let code = ran.status.code();
-        assert!(code == Some(0) || code == Some(75), "{ran:?}");
+    for rooms in Rooms::of_both() {
+        rooms.fine(&["create", "--name", "shop", "--persist"]);
+        rooms.inside("echo kept > /tmp/a");
+        rooms.fine(&["stop", "shop"]);
+        let copy = |name: &str| {
+            rooms.host.command(["checkpoint", "create", "shop", name]).spawn().unwrap()
+        };
+        let both = [copy("one"), copy("two")].map(|it| it.wait_with_output().unwrap());
+        // Each is done, or told to come back.
+        for ran in &both {
+            let code = ran.status.code();
+            assert!(code == Some(0) || code == Some(75), "{ran:?}");
+        }
+        assert!(both.iter().any(|it| it.status.success()), "{both:?}");
+        rooms.fine(&["start", "shop"]);
+        assert_eq!(rooms.inside("cat /tmp/a"), "kept\n");
     }
-    assert!(both.iter().any(|it| it.status.success()), "{both:?}");
-    rooms.fine(&["start", "shop"]);
-    assert_eq!(rooms.inside("cat /tmp/a"), "kept\n");
 }
 
 #[test]
@@ -168,31 +173,33 @@ fn forks_have_the_disk_of_their_parent_and_names_of_their_own() {
 
 #[test]
 fn a_disk_that_is_kept_is_there_when_the_room_is_started_again() {
-    let rooms = Rooms::with("other");
-    rooms.fine(&["create", "--name", "shop", "--persist"]);
-    rooms.inside("echo kept > /tmp/a; echo home > ~/b; mkdir -m 0 /tmp/shut");
-    rooms.fine(&["stop", "shop"]);
-    let ended = rooms.bulkhead(&["exec", "shop", "--", "true"]);
-    assert!(ended.stderr.contains("bulkhead start shop"), "{ended:?}");
-    assert_eq!(rooms.fine(&["start", "shop"]), "shop\n");
-    assert_eq!(rooms.inside("cat /tmp/a ~/b; rm /tmp/a"), "kept\nhome\n");
-    // Also after its shim was killed, as a restart of the host would.
-    let shim = rooms.shim("shop");
-    rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
-    within(Duration::from_secs(30), || rooms.bulkhead(&["ls", "-q"]).stdout == "other\n");
-    rooms.fine(&["prune"]);
-    rooms.fine(&["start", "shop"]);
-    assert_eq!(rooms.inside("ls /tmp"), "shut\n");
-    // Its checkpoint is like any other, and a fork of it is kept as well.
-    rooms.fine(&["checkpoint", "create", "shop", "kept"]);
-    rooms.fine(&["fork", "shop"]);
-    rooms.fine(&["stop", "shop-1"]);
-    rooms.fine(&["start", "shop-1"]);
-    let home = ["exec", "shop-1", "--", "sh", "-c", "cat ~/b"];
-    assert_eq!(rooms.fine(&home), "home\n");
-    rooms.fine(&["rm", "--force", "shop", "shop-1"]);
-    rooms.fine(&["checkpoint", "rm", "kept"]);
-    leaves_no_layer(&rooms);
+    for rooms in Rooms::of_both() {
+        rooms.fine(&["create", "--name", "other"]);
+        rooms.fine(&["create", "--name", "shop", "--persist"]);
+        rooms.inside("echo kept > /tmp/a; echo home > ~/b; mkdir -m 0 /tmp/shut");
+        rooms.fine(&["stop", "shop"]);
+        let ended = rooms.bulkhead(&["exec", "shop", "--", "true"]);
+        assert!(ended.stderr.contains("bulkhead start shop"), "{ended:?}");
+        assert_eq!(rooms.fine(&["start", "shop"]), "shop\n");
+        assert_eq!(rooms.inside("cat /tmp/a ~/b; rm /tmp/a"), "kept\nhome\n");
+        // Also after its shim was killed, as a restart of the host would.
+        let shim = rooms.shim("shop");
+        rustix::process::kill_process(shim, rustix::process::Signal::KILL).unwrap();
+        within(Duration::from_secs(30), || rooms.bulkhead(&["ls", "-q"]).stdout == "other\n");
+        rooms.fine(&["prune"]);
+        rooms.fine(&["start", "shop"]);
+        assert_eq!(rooms.inside("ls /tmp"), "shut\n");
+        // Its checkpoint is like any other, and a fork of it is kept as well.
+        rooms.fine(&["checkpoint", "create", "shop", "kept"]);
+        rooms.fine(&["fork", "shop"]);
+        rooms.fine(&["stop", "shop-1"]);
+        rooms.fine(&["start", "shop-1"]);
+        let home = ["exec", "shop-1", "--", "sh", "-c", "cat ~/b"];
+        assert_eq!(rooms.fine(&home), "home\n");
+        rooms.fine(&["rm", "--force", "shop", "shop-1"]);
+        rooms.fine(&["checkpoint", "rm", "kept"]);
+        leaves_no_layer(&rooms);
+    }
 }
 
 #[test]

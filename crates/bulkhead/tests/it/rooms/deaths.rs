@@ -105,19 +105,24 @@ fn a_shim_that_dies_while_it_copies_takes_nothing_with_it() {
 
 #[test]
 fn whoever_dies_over_the_disk_of_a_room_that_has_ended_leaves_it_as_it_was() {
-    let rooms = Rooms::none();
+    for rooms in Rooms::of_both() {
+        dies_over_the_disk(&rooms);
+    }
+}
+
+fn dies_over_the_disk(rooms: &Rooms) {
     rooms.fine(&["create", "--name", "shop", "--persist"]);
     rooms.inside("echo kept > /tmp/file");
     rooms.fine(&["stop", "shop"]);
     let create = ["checkpoint", "create", "shop", "one"];
     for at in 1..MOST {
-        let ran = dying(&rooms, &create, at);
+        let ran = dying(rooms, &create, at);
         assert!(!ran.stderr.contains("panicked"), "{at}: {ran:?}");
         rooms.bulkhead(&["checkpoint", "rm", "one"]);
         // A copier whose command died goes on for a moment.
         let left = || rooms.bulkhead(&["start", "shop"]).code == Some(0);
         assert!(poll(left), "{at}: the room is held for ever");
-        is_whole(&rooms, &create, at);
+        is_whole(rooms, &create, at);
         rooms.fine(&["stop", "shop"]);
         if ran.code == Some(0) {
             assert!(1 < at);

@@ -1,21 +1,19 @@
 //! Makes what comes as records.
 
-use std::os::fd::OwnedFd;
-
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, fchmod, futimens, mkdirat, open, symlinkat, unlinkat},
+    fs::{CWD, Mode, fchmod, futimens, mkdirat, symlinkat},
     io::Errno,
 };
 
 use super::{
     super::{
         Refused, Task,
-        bytes::write_all,
         names::{self, make_dirs},
     },
     join,
 };
 use crate::{
+    filling::{Filling, clear},
     protocol::files::{Facts, Kind, MOST_RECORD, Record},
     wire::{Arrived, Frame, Inbox},
 };
@@ -43,7 +41,7 @@ pub(in super::super) fn unpack(top: &[u8], task: &Task) -> Result<(), Refused> {
 struct Making<'a> {
     top: &'a [u8],
     /// The file whose bytes come.
-    file: Option<(OwnedFd, Facts)>,
+    file: Option<(Filling, Facts)>,
     /// Directories that get their permissions and times when all is in them.
     dirs: Vec<(Vec<u8>, Facts)>,
     ended: bool,
@@ -60,6 +58,7 @@ impl Making<'_> {
             }
             Record::FileEnd => {
                 let (file, facts) = self.file.take().ok_or(Errno::INVAL)?;
+                let file = file.finish()?;
                 fchmod(&file, Mode::from_raw_mode(facts.mode & 0o777))?;
                 Ok(futimens(&file, &names::times(facts.modified))?)
             }
@@ -86,19 +85,12 @@ impl Making<'_> {
                 Ok(())
             }
             Kind::Link => {
-                clear(&path)?;
+                clear(CWD, &path)?;
                 let target = facts.target.ok_or(Errno::INVAL)?;
                 Ok(symlinkat(&*target, CWD, &*path)?)
             }
             Kind::File => {
-                clear(&path)?;
-                let flags = OFlags::WRONLY
-                    | OFlags::CREATE
-                    | OFlags::EXCL
-                    | OFlags::NOFOLLOW
-                    | OFlags::CLOEXEC;
-                let file = open(&*path, flags, Mode::from_raw_mode(0o600))?;
-                self.file = Some((file, facts));
+                self.file = Some((Filling::fresh(CWD, &path)?, facts));
                 Ok(())
             }
             Kind::Fifo | Kind::Socket | Kind::Device => Err(Errno::INVAL.into()),
@@ -106,8 +98,8 @@ impl Making<'_> {
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), Refused> {
-        let (file, _) = self.file.as_ref().ok_or(Errno::INVAL)?;
-        Ok(write_all(file, bytes)?)
+        let (file, _) = self.file.as_mut().ok_or(Errno::INVAL)?;
+        Ok(file.add(bytes)?)
     }
 
     fn finish(self) -> Result<(), Refused> {
@@ -115,13 +107,5 @@ impl Making<'_> {
             names::set(&path, Some(facts.mode & 0o777), Some(facts.modified))?;
         }
         Ok(())
-    }
-}
-
-/// Takes away what is in the way of a file; never what a link leads to.
-fn clear(path: &[u8]) -> Result<(), Errno> {
-    match unlinkat(CWD, path, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno),
     }
 }

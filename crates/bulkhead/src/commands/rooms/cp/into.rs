@@ -3,7 +3,7 @@
 use std::{fs, io, os::unix::ffi::OsStrExt as _, path::Path};
 
 use bulkhead_engine::rooms::{
-    Client, Upload,
+    Client, ClientError, Unpoured, Upload,
     tree::{FileError, Kind, Put, Sent, send},
 };
 use bulkhead_spec::escape_bytes;
@@ -15,7 +15,10 @@ use super::{
     progress::Bar,
     tell_copied, tell_skipped,
 };
-use crate::{codes::Code, failure::Failure, printer::Printer};
+use crate::{
+    codes::Code, commands::rooms::of_client, console::Passage, failure::Failure,
+    printer::Printer,
+};
 
 /// As much as is on its way at once.
 const CHUNK: usize = 64 << 10;
@@ -24,21 +27,14 @@ const CHUNK: usize = 64 << 10;
 pub(super) async fn from_stdin(client: &Client, inside: &Inside) -> Result<(), Failure> {
     let path = inside.whole(client).await?;
     let refused = |error| about(&inside.path, &error);
-    let mut upload = client.write(&path, Put::Replace, None).await.map_err(refused)?;
-    // Nothing else is to be done until something comes, so this may wait.
-    let mut stdin = io::stdin().lock();
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let read = io::Read::read(&mut stdin, &mut chunk);
-        let count = read.map_err(|error| {
-            Failure::new(Code::System, "could not read stdin").because(error)
-        })?;
-        let bytes = chunk.get(..count).unwrap_or_default();
-        if bytes.is_empty() || upload.write(bytes).await.is_err() {
-            break;
-        }
-    }
-    upload.finish().await.map_err(refused)
+    let upload = client.write(&path, Put::Replace, None).await.map_err(refused)?;
+    let unread =
+        |error: io::Error| Failure::new(Code::System, "could not read stdin").because(error);
+    let stdin = Passage::reading(io::stdin()).map_err(unread)?;
+    upload.pour(stdin).await.map_err(|error| match error {
+        Unpoured::Source(error) => unread(error),
+        Unpoured::Room(error) => refused(error),
+    })
 }
 
 /// A copy from a path of the host's.
@@ -73,8 +69,7 @@ impl Copy<'_> {
             (Ok(sent), Ok(upload)) => (sent, upload),
             // What the room did not take is the first cause.
             (_, Err(error)) => {
-                return Err(Failure::new(Code::Room, "the room went away during the copy")
-                    .because(error));
+                return Err(of_client(&ClientError::Gone(error)));
             }
             (Err(error), Ok(_)) => return Err(on_host(unread(path).what, &error)),
         };
