@@ -19,6 +19,7 @@ mod findings;
 mod gate;
 mod image;
 mod journal;
+mod libpod;
 mod lower;
 mod made;
 mod names;

@@ -17,7 +17,7 @@ use bollard::{
 };
 use bulkhead_spec::{Limits, escape};
 
-use super::{Attached, Facts, Product, podman};
+use super::{Attached, Facts, Product, libpod, podman};
 use crate::BackendError;
 
 /// How long one request may take. Starting fifty containers at once takes some seconds on a small
@@ -82,6 +82,11 @@ impl Daemon {
         container: &str,
         limits: &Limits,
     ) -> Result<(), BackendError> {
+        let failed = self.failed("change the limits of a container");
+        if self.facts.product == Product::Podman {
+            let place = (&self.facts.address, PATIENCE);
+            return libpod::update(place, container, limits).await.map_err(failed);
+        }
         let memory = limits.memory.map(|it| i64::try_from(it.0).unwrap_or(i64::MAX));
         let body = ContainerUpdateBody {
             memory,
@@ -91,8 +96,7 @@ impl Daemon {
             pids_limit: limits.pids.map(i64::from),
             ..ContainerUpdateBody::default()
         };
-        let updated = self.docker.update_container(container, body).await;
-        updated.map_err(self.failed("change the limits of a container"))
+        self.docker.update_container(container, body).await.map_err(failed)
     }
 
     /// Has every process of a container stand still, unless they do.

@@ -8,6 +8,7 @@
 //! | tmpfs with an owner and a number of files | knows neither | `U`: owned by the user inside |
 //! | no word on `/etc/hosts` | writes the host's own names and address there | a list of our own |
 //! | a runtime | takes its own instead | nothing; only its own is offered |
+//! | other limits for what runs | knows them only from its fifth version on | its own words, in `libpod` |
 //! | what it is and holds | calls itself rootful, and limits what it cannot limit | see [`correct`] |
 //!
 //! Invariant: nothing here takes a wall away that the request has; what Podman cannot be told is

@@ -1,5 +1,7 @@
 //! Rooms that are containers: the same verbs, the same words.
 
+mod podman;
+
 use std::time::Duration;
 
 use bulkhead_testbed::{Dockerd, Setup};
