@@ -11,6 +11,7 @@
 
 mod attached;
 mod client;
+mod copier;
 mod create;
 pub mod detect;
 mod entry;
@@ -24,6 +25,7 @@ mod lower;
 mod made;
 mod names;
 mod paths;
+mod plate;
 mod podman;
 pub mod probe;
 mod props;
@@ -126,6 +128,9 @@ impl Container {
         if let Some(stage) = &entry.stage {
             stage::clear(stage).map_err(failed)?;
         }
+        if let Some(plate) = &entry.plate {
+            plate::clear(plate).map_err(failed)?;
+        }
         record.close().map_err(failed)?;
         Ok(ours.then(|| format!("container of {}", entry.id)))
     }
@@ -157,12 +162,15 @@ impl Backend for Container {
         self.caught
     }
 
+    fn keeps(&self) -> Option<Finding> {
+        self.kept()
+    }
+
     async fn furnish(&self, image: &ImageRef) -> Result<ImageFacts, BackendError> {
         image::furnish(&self.daemon, image).await
     }
 
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
-        crate::check_disk(plan, self.name())?;
         Ok(Box::new(self.build(id, plan).await?))
     }
 

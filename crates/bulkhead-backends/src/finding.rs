@@ -51,4 +51,13 @@ impl Finding {
         let state = State::Missing { why: why.into(), hint: Some(hint.into()) };
         Self { guarantee, state }
     }
+
+    /// What bounds a disk that outlives its sandbox.
+    pub(crate) fn kept() -> Self {
+        Self::missing(
+            Guarantee::DiskBounded,
+            "a disk that is kept is a directory of the host, on which no quota is set",
+            "leave --disk and --inodes out, or make the room without --persist",
+        )
+    }
 }

@@ -8,6 +8,7 @@
 //! nothing behind.
 
 pub mod container;
+mod copying;
 mod doors;
 mod error;
 mod finding;
@@ -25,6 +26,7 @@ use bulkhead_spec::{
     Caught, Ending, Guarantees, ImageFacts, ImageRef, Limits, Terminal, Usage,
 };
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use bulkhead_linux::{cable, crash, fork};
@@ -88,19 +90,6 @@ pub trait Backend: Send + Sync {
 
     /// What would be built for `plan`, in lines for people; touches nothing.
     fn describe(&self, plan: &Plan) -> Result<Vec<String>, BackendError>;
-}
-
-/// Refuses a disk that begins with something or is kept, for a backend that has none such.
-pub(crate) fn check_disk(plan: &Plan, backend: &'static str) -> Result<(), BackendError> {
-    let disk = plan.disk();
-    let what = if !disk.layers.is_empty() {
-        "a sandbox on a checkpoint"
-    } else if disk.kept.is_some() {
-        "a sandbox whose disk is kept"
-    } else {
-        return Ok(());
-    };
-    Err(BackendError::Unsupported { backend, what })
 }
 
 /// A room in which programs run. Dropping it without [`Sandbox::destroy`] is allowed and
@@ -179,12 +168,25 @@ pub trait Copier: Send + Sync {
 }
 
 /// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copied {
     /// Bytes of files, without holes.
     pub bytes: u64,
     /// Files and directories.
     pub files: u64,
+    /// What it is a copy of.
+    pub extent: Extent,
+}
+
+/// What of a disk is in a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// What was changed since the layers that the disk began with; they are needed below it.
+    #[default]
+    Changes,
+    /// Everything.
+    Whole,
 }
 
 /// Changes the limits of a sandbox that lives.

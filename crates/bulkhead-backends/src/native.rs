@@ -117,7 +117,7 @@ impl Backend for Native {
     }
 
     fn keeps(&self) -> Option<Finding> {
-        Some(findings::kept())
+        Some(Finding::kept())
     }
 
     async fn furnish(&self, image: &ImageRef) -> Result<ImageFacts, BackendError> {

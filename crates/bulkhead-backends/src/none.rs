@@ -35,6 +35,14 @@ struct Free {
 
 struct FreeHandle(Pid);
 
+/// Refuses a disk that begins with something: there is none of its own.
+fn check_disk(plan: &Plan, backend: &'static str) -> Result<(), BackendError> {
+    if plan.disk().is_plain() {
+        return Ok(());
+    }
+    Err(BackendError::Unsupported { backend, what: "a sandbox on a checkpoint" })
+}
+
 #[async_trait::async_trait]
 impl Backend for Unwalled {
     fn name(&self) -> &'static str {
@@ -52,7 +60,7 @@ impl Backend for Unwalled {
     }
 
     async fn create(&self, _id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError> {
-        crate::check_disk(plan, self.name())?;
+        check_disk(plan, self.name())?;
         match plan.root() {
             Root::Host => Ok(Box::<OpenAir>::default()),
             Root::Directory(_) | Root::Image(_) => Err(BackendError::Unsupported {

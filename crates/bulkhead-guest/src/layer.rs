@@ -1,8 +1,9 @@
-//! Copies what a sandbox has written on its private disk into a layer: `bulkhead-guest --copy`.
+//! Copies what a sandbox has written on its private disk into a layer, or a layer to where a disk
+//! begins: `bulkhead-guest --copy`.
 //!
 //! It is a process of its own, because it must see every file whatever its permissions say, and
-//! must not be able to do more than the sandbox itself: it enters the sandbox's user and mount
-//! namespace first, so that even a link that it would follow leads nowhere else. It follows none.
+//! must not be able to do more than the sandbox itself: it becomes the sandbox's user first, where
+//! even a link that it would follow leads nowhere else (see [`Entry`]). It follows none.
 //!
 //! Invariant: files are reached by descriptors and single names. What comes out is the same tree
 //! with the same holes, links, times and attributes, but for set-id bits and what only the kernel's
@@ -18,6 +19,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
+use bulkhead_linux::apart;
 use rustix::{
     io::Errno,
     net::{
@@ -26,8 +28,9 @@ use rustix::{
     },
     process::{Gid, Resource, Rlimit, Signal, Uid, getrlimit, setrlimit},
     thread::{
-        ThreadNameSpaceType, move_into_thread_name_spaces, set_thread_groups,
-        set_thread_res_gid, set_thread_res_uid,
+        LinkNameSpaceType, ThreadNameSpaceType, move_into_link_name_space,
+        move_into_thread_name_spaces, set_thread_groups, set_thread_res_gid,
+        set_thread_res_uid,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -42,6 +45,32 @@ pub struct CopyOrder {
     pub parts: Vec<Part>,
     /// Who the sandbox's user is inside.
     pub user: u32,
+    /// How to become that user.
+    pub entry: Entry,
+    /// What is there of the copy.
+    pub place: Place,
+}
+
+/// How whoever copies becomes the user of a sandbox, with all rights over its files and none over
+/// others'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entry {
+    /// By a process of it, whose users and mounts are the sandbox's own.
+    Process,
+    /// By a namespace in which there is no other user. The base is all that it sees of files.
+    Users,
+    /// By such a namespace of its own making: the sandbox's user is who orders the copy. The way in
+    /// is of no use.
+    Own,
+}
+
+/// What is there of the copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// An empty directory: every part is made.
+    Empty,
+    /// A directory for each part. One that is not in the base stays empty.
+    Laid,
 }
 
 /// One directory.
@@ -95,7 +124,7 @@ pub(crate) fn failed(action: &str) -> impl FnOnce(Errno) -> Failed {
     move |errno| Failed { action, errno }
 }
 
-/// Sends the order and its descriptors: a process of the sandbox, its base, the layer.
+/// Sends the order and its descriptors: the way in, the base, the layer.
 pub fn order(
     socket: BorrowedFd<'_>,
     order: &CopyOrder,
@@ -130,13 +159,13 @@ pub fn copy(socket: &OwnedFd) -> io::Result<()> {
 }
 
 fn obey(socket: &OwnedFd) -> Result<(u64, u64), Failed> {
-    let (order, [sandbox, base, layer]) = receive(socket).map_err(failed("take the order"))?;
-    enter(&sandbox, order.user).map_err(failed("enter the sandbox"))?;
+    let (order, [way, base, layer]) = receive(socket).map_err(failed("take the order"))?;
+    enter(&order, &way, &base).map_err(failed("enter the sandbox"))?;
     // A deep tree needs a descriptor or two for each level.
     let most = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most })
         .map_err(failed("open many files"))?;
-    walk::copy_all(&order.parts, base.as_fd(), layer.as_fd())
+    walk::copy_all(&order, base.as_fd(), layer.as_fd())
 }
 
 fn receive(socket: &OwnedFd) -> Result<(CopyOrder, [OwnedFd; 3]), Errno> {
@@ -158,19 +187,37 @@ fn receive(socket: &OwnedFd) -> Result<(CopyOrder, [OwnedFd; 3]), Errno> {
 }
 
 /// Becomes the user of the sandbox, with all rights over its files and none over others'.
-fn enter(sandbox: &OwnedFd, user: u32) -> Result<(), Errno> {
-    let both = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
-    move_into_thread_name_spaces(sandbox.as_fd(), both)?;
+fn enter(order: &CopyOrder, way: &OwnedFd, base: &OwnedFd) -> Result<(), Errno> {
+    match order.entry {
+        Entry::Process => {
+            let both = ThreadNameSpaceType::USER | ThreadNameSpaceType::MOUNT;
+            move_into_thread_name_spaces(way.as_fd(), both)?;
+        }
+        Entry::Users => {
+            move_into_link_name_space(way.as_fd(), Some(LinkNameSpaceType::User))?;
+            see_only(base)?;
+        }
+        Entry::Own => {
+            let became = apart::become_user(order.user);
+            became.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::PERM))?;
+            see_only(base)?;
+        }
+    }
     match set_thread_groups(&[]) {
         // An ordinary user cannot leave groups; they give no right inside.
         Ok(()) | Err(Errno::PERM) => {}
         Err(errno) => return Err(errno),
     }
-    let (uid, gid) = (Uid::from_raw(user), Gid::from_raw(user));
+    let (uid, gid) = (Uid::from_raw(order.user), Gid::from_raw(order.user));
     set_thread_res_gid(gid, gid, gid)?;
     set_thread_res_uid(uid, uid, uid)?;
     // Only now: a change of identity forgets it. Whoever ordered this copy may be killed.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::process::umask(rustix::fs::Mode::empty());
     Ok(())
+}
+
+fn see_only(base: &OwnedFd) -> Result<(), Errno> {
+    rustix::process::fchdir(base)?;
+    rustix::process::chroot(c".")
 }

@@ -91,7 +91,8 @@ const NOBODY: [u32; 2] = [65534, 65533];
 /// A user namespace in which `inside` is `outside`, for owners and groups, and nobody else exists,
 /// but for root if it opens the files: that one is nobody inside.
 ///
-/// It serves to translate the owners of a mount; no process lives in it.
+/// It serves to translate the owners of a mount, or to be entered by whoever copies files as that
+/// user; no process lives in it.
 #[derive(Debug)]
 pub struct Translation {
     namespace: OwnedFd,

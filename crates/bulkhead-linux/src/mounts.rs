@@ -4,12 +4,14 @@ use std::{
     ffi::CStr,
     io,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    thread,
 };
 
 use rustix::{
     fs::{AtFlags, CWD, FileType, StatxFlags, statx},
     io::Errno,
-    mount::{OpenTreeFlags, open_tree},
+    mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
+    thread::{ThreadNameSpaceType, move_into_thread_name_spaces},
 };
 
 use crate::sys;
@@ -142,6 +144,28 @@ fn set(
     ];
     // SAFETY: `attr` is a whole `mount_attr` of the size passed, and the path is a C string.
     unsafe { sys::call(libc::SYS_mount_setattr, args) }.map(drop)
+}
+
+/// Shows the file `path` at `target` among the mounts of `process`, to be read only: for a sandbox
+/// that somebody else has built. Needs to be root where those mounts were made.
+///
+/// A thread goes there and ends there, so that nothing else of this process is ever inside.
+pub fn show_in(process: BorrowedFd<'_>, path: &CStr, target: &CStr) -> io::Result<()> {
+    let tree = detached(path, None)?;
+    restrict(tree.as_fd(), Attributes::Inert)?;
+    let inside = || {
+        let flags = libc::CLONE_FS.unsigned_abs() as usize;
+        // SAFETY: unshare takes one number; from here on this thread has a root of its own, which
+        // the kernel asks of whoever goes elsewhere.
+        unsafe { sys::call(libc::SYS_unshare, [flags, 0, 0, 0, 0]) }?;
+        move_into_thread_name_spaces(process, ThreadNameSpaceType::MOUNT)?;
+        move_mount(&tree, c"", CWD, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, inside)?;
+        let ended = thread.join();
+        Ok(ended.map_err(|_| io::Error::other("the thread among its mounts has failed"))??)
+    })
 }
 
 /// A copy of the tree at `path`, if it is still `expect`, in which owners are translated by the

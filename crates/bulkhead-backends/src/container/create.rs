@@ -1,9 +1,9 @@
 //! Builds a sandbox from a plan.
 
-use std::{io, path::Path, time::Duration};
+use std::{io, os::fd::AsFd as _, path::Path, time::Duration};
 
 use bollard::models::ContainerCreateBody;
-use bulkhead_linux::{cgroup::Watched, crash};
+use bulkhead_linux::{cgroup::Watched, crash, mounts};
 use bulkhead_policy::Plan;
 use rustix::process::{Pid, PidfdFlags, getgid, getuid, pidfd_open};
 use tokio::time::timeout;
@@ -14,8 +14,9 @@ use super::{
     image,
     journal::Entry,
     lower::{self, Body, Disk, Found, Image, User},
-    made::{Held, Made},
+    made::{Held, Laid, Made},
     names::{self, Names},
+    plate::{BOOT, Plate},
     sandbox::{Bounded, ContainerSandbox, First, Stands},
     stage::Stage,
     who::{Caller, Way, decide},
@@ -24,7 +25,10 @@ use crate::{
     BackendError,
     guest::{Link, Unready},
     identity::{Identity, Owner, is_host_root},
-    workspace::stand_in::{Material, StandIns},
+    workspace::{
+        share::c_path,
+        stand_in::{Material, StandIns},
+    },
 };
 
 /// How long a guest may take from its start until its walls stand.
@@ -43,10 +47,13 @@ impl Container {
         plan: &Plan,
     ) -> Result<ContainerSandbox, BackendError> {
         self.check_network(plan)?;
+        self.check_disk(plan)?;
         let image = image::find(&self.daemon, plan).await?;
         let names = names::of(self, plan, &image).await?;
-        let (made, found) = self.prepare(id, plan, (image, names))?;
-        let request = self.request(&lower::lower(plan, &found)?)?;
+        let (made, parts, found) = self.prepare(id, plan, (image, names))?;
+        let disk = self.begin_disk(plan, &made, (&parts, &found)).await?;
+        let body = lower::lower(plan, &found)?;
+        let request = self.request(&body)?;
         crash::point();
         let container = self.daemon.create(made.name(), request).await?;
         crash::point();
@@ -67,11 +74,32 @@ impl Container {
                 return Err(BackendError::Guest("it did not put its walls up".to_owned()));
             }
         }
+        self.tell_boot(&found, first.as_ref())?;
         made.started()?;
+        let looked = (&parts, &found, &body);
+        let disk = self.enter_disk(plan, (&container, disk), looked).await?;
         let doors = self.doors(plan, &link, first.as_ref()).await?;
-        let stands = Stands { link, first, doors };
+        let stands = Stands { link, first, doors, disk };
         let held = Bounded { limits: *plan.limits(), overhead: lower::overhead(found.kernel) };
         Ok(ContainerSandbox::new(made, container, stands, held))
+    }
+
+    /// Tells since when the machine runs by what its nameplate says, where we can go there: no
+    /// runtime lays anything over `/proc`.
+    fn tell_boot(&self, found: &Found, first: Option<&First>) -> Result<(), BackendError> {
+        let (Some(plate), Some(first), Kernel::Hosts, true) =
+            (&found.plate, first, self.kernel, self.is_staged())
+        else {
+            return Ok(());
+        };
+        let (file, target) = (c_path(&plate.join(BOOT)), c"/proc/sys/kernel/random/boot_id");
+        mounts::show_in(first.process.as_fd(), &file, target).map_err(|source| {
+            BackendError::Build {
+                action: "give the sandbox a boot id of its own".to_owned(),
+                source,
+                hint: None,
+            }
+        })
     }
 
     /// What is asked of the daemon, in the words that it understands.
@@ -88,7 +116,7 @@ impl Container {
         id: &str,
         plan: &Plan,
         (image, names): (Image, Names),
-    ) -> Result<(Made, Found), BackendError> {
+    ) -> Result<(Made, Parts, Found), BackendError> {
         let built = |action: &str| {
             let action = action.to_owned();
             move |source| BackendError::Build { action: action.clone(), source, hint: None }
@@ -101,6 +129,7 @@ impl Container {
             id: id.to_owned(),
             daemon: self.daemon.facts.address.to_string(),
             stage: stage.clone(),
+            plate: stage.is_none().then(|| Plate::place(&self.places.state, id)),
         };
         let record = self.journal.write(&entry).map_err(built("record the container"))?;
         let laid = StandIns::put(&self.places.state, id, &looked.protections, self.material())
@@ -108,13 +137,13 @@ impl Container {
             .and_then(|(stand_ins, needless)| {
                 looked.protections.retain(|it| !needless.contains(&it.path));
                 let parts = Parts { id: id.to_owned(), image, user, looked, names };
-                let (stage, found) = self.lay(stage.as_deref(), plan, &parts)?;
-                Ok((stand_ins, stage, found))
+                let (laid, found) = self.lay(stage.as_deref(), plan, &parts)?;
+                Ok((stand_ins, laid, parts, found))
             });
         match laid {
-            Ok((stand_ins, stage, found)) => {
-                let held = Held { stage, stand_ins, owner, record };
-                Ok((Made::new(self.daemon.clone(), name(id), held), found))
+            Ok((stand_ins, laid, parts, found)) => {
+                let held = Held { laid, stand_ins, owner, record };
+                Ok((Made::new(self.daemon.clone(), name(id), held), parts, found))
             }
             Err(error) => {
                 record.close().map_err(built("take the record back"))?;
@@ -138,15 +167,31 @@ impl Container {
         stage: Option<&Path>,
         plan: &Plan,
         parts: &Parts,
-    ) -> Result<(Option<Stage>, Found), BackendError> {
+    ) -> Result<(Laid, Found), BackendError> {
         if let Some(dir) = stage {
             let (stage, found) = self.stage(dir, plan, parts)?;
-            return Ok((Some(stage), found));
+            return Ok((Laid::Mounted(stage), found));
         }
         let shares = self.direct(&parts.looked.shares)?;
         let dir = self.images().join(parts.image.file_name());
         let names = parts.lay_names(plan, &dir)?;
-        Ok((None, self.found(parts, shares, Disk::Split, &names)?))
+        let kept = parts.looked.disk.kept.as_ref().map(|it| self.seen(&it.from)).transpose()?;
+        let dir = Plate::place(&self.places.state, &parts.id);
+        let plate = plan.nameplate().map(|it| Plate::lay(dir, it)).transpose();
+        let plate = plate.map_err(|source| BackendError::System {
+            action: "name the sandbox's machine",
+            source,
+        })?;
+        let found = Found {
+            plate: plate.as_ref().map(|it| self.seen(it.dir())).transpose()?,
+            ..self.found(parts, shares, Disk::Split { kept }, &names)?
+        };
+        Ok((Laid::Plain { _plate: plate }, found))
+    }
+
+    /// Whether files are prepared on this host for containers from here.
+    pub(super) fn is_staged(&self) -> bool {
+        decide(caller(), &self.daemon.facts).is_ok_and(Way::is_staged)
     }
 
     /// The user of a new container, and what proves that it is its own.
@@ -195,6 +240,7 @@ impl Container {
     /// What would be asked of the daemon for `plan`, a line each.
     pub(super) fn blueprint(&self, plan: &Plan) -> Result<Vec<String>, BackendError> {
         self.check_network(plan)?;
+        self.check_disk(plan)?;
         let way = decide(caller(), &self.daemon.facts)?;
         let user = match way {
             Way::As(user) => user,
@@ -204,7 +250,7 @@ impl Container {
         let looked = look(plan)?;
         let parts = Parts { id: "ID".to_owned(), image, user, looked, names: Names::default() };
         let shares = parts.looked.shares.iter().map(Into::into).collect();
-        let found = self.found(&parts, shares, Disk::Split, &self.images())?;
+        let found = self.found(&parts, shares, Disk::Split { kept: None }, &self.images())?;
         Ok(lower::lower(plan, &found)?.lines())
     }
 }

@@ -21,6 +21,7 @@ use super::{
 use crate::{
     BackendError,
     workspace::{
+        disk::FoundDisk,
         protect::{self, Protection},
         share::{Share, share},
     },
@@ -30,6 +31,7 @@ use crate::{
 pub(super) struct Looked {
     pub(super) shares: Vec<Share>,
     pub(super) protections: Vec<Protection>,
+    pub(super) disk: FoundDisk,
 }
 
 /// Looks at what `plan` shares.
@@ -50,7 +52,8 @@ pub(super) fn look(plan: &Plan) -> Result<Looked, BackendError> {
     for path in shares.iter().map(|it| &it.from).chain(protections.iter().map(|it| &it.path)) {
         is_text(path)?;
     }
-    Ok(Looked { shares, protections })
+    let disk = FoundDisk::survey(plan.disk())?;
+    Ok(Looked { shares, protections, disk })
 }
 
 /// A daemon takes paths as text.
@@ -109,6 +112,7 @@ impl Container {
             protections: parts.looked.protections.clone(),
             props: self.seen(&self.props)?,
             names: self.seen(names)?,
+            plate: None,
         })
     }
 
@@ -140,7 +144,8 @@ impl Container {
         Ok(PathBuf::from(seen))
     }
 
-    /// Mounts everything on this host that the container of `parts` is to be shown.
+    /// Mounts what the container of `parts` is to be shown, on this host; when its disk has what it
+    /// begins with, [`Container::begin_disk`] adds the rest.
     pub(super) fn stage(
         &self,
         dir: &Path,
@@ -156,13 +161,17 @@ impl Container {
             Kernel::Hosts => Opener::Themselves,
             Kernel::UserSpace | Kernel::Own => Opener::Root,
         };
-        let stage = Stage::lay(dir, (parts.user.uid, opener), whole(plan)).map_err(failed)?;
+        let kept = parts.looked.disk.kept.as_ref();
+        let stage = Stage::lay(dir, (parts.user.uid, opener), whole(plan), kept);
+        let stage = stage.map_err(failed)?;
         let shares = stage.show(&parts.looked.shares)?;
         let names = parts.lay_names(plan, &stage.dir().join("names"))?;
         let disk = Disk::Laid { dir: stage.dir().to_owned() };
-        let found = self.found(parts, shares, disk, &names)?;
+        let plate = stage.plate(plan.nameplate()).map_err(failed)?;
+        let found = Found { plate, ..self.found(parts, shares, disk, &names)? };
         stage.furnish(&private(plan, &found)).map_err(failed)?;
-        for (name, content) in plan.home_files() {
+        // Where somebody has been before, they are there, or were changed or removed.
+        for (name, content) in plan.home_files().iter().filter(|_| !plan.disk().is_used()) {
             stage.home_file(name, content).map_err(failed)?;
         }
         stage.notes(plan.notes()).map_err(failed)?;

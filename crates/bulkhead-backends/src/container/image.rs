@@ -1,6 +1,11 @@
 //! The image that a container starts from, by its digest.
 
-use std::{collections::BTreeMap, ffi::OsString, io, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::OsString,
+    io,
+    path::PathBuf,
+};
 
 use bollard::{
     errors::Error, models::ImageInspect, query_parameters::CreateImageOptionsBuilder,
@@ -36,10 +41,12 @@ pub(super) async fn find(daemon: &Daemon, plan: &Plan) -> Result<Image, BackendE
     let found = inspect(daemon, &name).await?;
     let found = found.ok_or_else(|| absent(daemon, &name))?;
     let config = found.config.unwrap_or_default();
-    let volumes = config.volumes.unwrap_or_default();
+    // In an order of our own: what a copy of a disk calls them depends on it.
+    let volumes: BTreeSet<PathBuf> =
+        config.volumes.unwrap_or_default().into_iter().map(PathBuf::from).collect();
     Ok(Image {
         id: found.id.ok_or_else(|| absent(daemon, &name))?,
-        volumes: volumes.into_iter().map(PathBuf::from).collect(),
+        volumes: volumes.into_iter().collect(),
     })
 }
 

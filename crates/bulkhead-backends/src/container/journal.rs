@@ -38,6 +38,9 @@ pub(super) struct Entry {
     pub(super) daemon: String,
     /// What was mounted for it on this host, if anything.
     pub(super) stage: Option<PathBuf>,
+    /// What was written for it on this host, if anything.
+    #[serde(default)]
+    pub(super) plate: Option<PathBuf>,
 }
 
 /// A record, locked by us. Dropped, it stays for a sweep; [`Record::close`] removes it.
@@ -170,7 +173,12 @@ mod tests {
     use super::{Entry, Journal};
 
     fn entry(id: &str) -> Entry {
-        Entry { id: id.to_owned(), daemon: "unix:///d".to_owned(), stage: Some("/s".into()) }
+        Entry {
+            id: id.to_owned(),
+            daemon: "unix:///d".to_owned(),
+            stage: Some("/s".into()),
+            plate: None,
+        }
     }
 
     #[test]

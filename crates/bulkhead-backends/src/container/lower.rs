@@ -20,10 +20,10 @@ use bulkhead_spec::{self as spec, Access, Caught, Limits};
 
 pub(super) use self::{
     body::Body,
-    disk::{Disk, Private, private, whole},
+    disk::{DISK, Disk, Private, private, whole},
     mounts::{Mount, Reach},
 };
-use super::{Kernel, seccomp};
+use super::{Kernel, plate::MACHINE, seccomp};
 use crate::{
     BackendError,
     workspace::{protect::Protection, share::Share},
@@ -57,6 +57,8 @@ pub(super) struct Found {
     pub(super) props: PathBuf,
     /// The directory with the lists of users and groups, as the daemon sees it.
     pub(super) names: PathBuf,
+    /// The directory with what tells the machine from others, if it is to be told.
+    pub(super) plate: Option<PathBuf>,
 }
 
 /// An image, by what it is and not by what it is called.
@@ -152,10 +154,15 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
         Mount::read_only(found.names.join("passwd"), "/etc/passwd"),
         Mount::read_only(found.names.join("group"), "/etc/group"),
     ];
+    let plate = found.plate.iter().map(|dir| dir.join(MACHINE));
+    mounts.extend(plate.map(|it| Mount::read_only(it, "/etc/machine-id")));
     let mut tmpfs = Vec::new();
     match &found.disk {
         Disk::Laid { dir } => mounts.extend(disk::laid(plan, found, dir)),
-        Disk::Split => tmpfs = disk::split(plan, found),
+        Disk::Split { kept } => {
+            tmpfs = disk::split(plan, found);
+            mounts.extend(kept.iter().flat_map(|dir| disk::kept(plan, found, dir)));
+        }
     }
     mounts.extend(mounts::shares(found));
     mounts.extend(mounts::protections(found));
@@ -164,6 +171,7 @@ pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
     Ok(Body {
         image: found.image.id.clone(),
         labels: labels(&found.instance, &found.id),
+        host: plan.nameplate().map_or_else(|| "bulkhead".to_owned(), |it| it.host.clone()),
         user: found.user,
         runtime: found.runtime.clone(),
         network: plan.network(),
@@ -210,9 +218,10 @@ pub(super) fn furnish(plan: &Plan, found: &Found) -> Option<Furnish> {
         .map(|(name, content)| (bytes(&Path::new(NOTES_DIR).join(name)), content.clone()));
     match &found.disk {
         Disk::Laid { .. } => None,
-        Disk::Split => Some(Furnish {
+        Disk::Split { .. } => Some(Furnish {
             scratch: private(plan, found).iter().map(|it| bytes(&it.at)).collect(),
-            files: home.chain(notes).collect(),
+            // Where somebody has been before, they are there, or were changed or removed.
+            files: home.filter(|_| !plan.disk().is_used()).chain(notes).collect(),
             expected: expected(found),
         }),
     }

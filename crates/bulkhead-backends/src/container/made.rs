@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Address, Record, client::Daemon, podman, stage::Stage};
+use super::{Address, Record, client::Daemon, plate::Plate, podman, stage::Stage};
 use crate::{BackendError, identity::Owner, workspace::stand_in::StandIns};
 
 /// How long a daemon may take to remove a container that was let go of.
@@ -26,10 +26,18 @@ pub(super) struct Made {
 
 /// What a container needs on this host.
 pub(super) struct Held {
-    pub(super) stage: Option<Stage>,
+    pub(super) laid: Laid,
     pub(super) stand_ins: StandIns,
     pub(super) owner: Option<Owner>,
     pub(super) record: Record,
+}
+
+/// What it is shown that was made for it alone.
+pub(super) enum Laid {
+    /// Mounts.
+    Mounted(Stage),
+    /// Files, if any.
+    Plain { _plate: Option<Plate> },
 }
 
 impl Made {
@@ -46,10 +54,17 @@ impl Made {
         &self.daemon
     }
 
+    /// What is mounted for it on this host.
+    pub(super) fn stage(&self) -> Option<&Stage> {
+        match &self.held.as_ref()?.laid {
+            Laid::Mounted(stage) => Some(stage),
+            Laid::Plain { .. } => None,
+        }
+    }
+
     /// Takes back what the container needed only to be started, which it is.
     pub(super) fn started(&self) -> Result<(), BackendError> {
-        let stage = self.held.as_ref().and_then(|it| it.stage.as_ref());
-        stage.map_or(Ok(()), Stage::strike).map_err(|source| BackendError::System {
+        self.stage().map_or(Ok(()), Stage::strike).map_err(|source| BackendError::System {
             action: "end the mounts that the container has copies of",
             source,
         })
@@ -66,8 +81,8 @@ impl Made {
 
 impl Held {
     fn release(self) -> io::Result<()> {
-        let Self { stage, stand_ins, owner, record } = self;
-        drop((stage, stand_ins, owner));
+        let Self { laid, stand_ins, owner, record } = self;
+        drop((laid, stand_ins, owner));
         record.close()
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     io,
     os::fd::OwnedFd,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,9 +16,10 @@ use rustix::{
     process::{Signal, pidfd_send_signal},
 };
 
-use super::{client::Daemon, made::Made};
+use super::{client::Daemon, copier::Source, made::Made};
 use crate::{
-    BackendError, Bounds, Doors, Freezer, Process, ProcessHandle, Sandbox, Streams,
+    BackendError, Bounds, Copied, Copier, Doors, Freezer, Process, ProcessHandle, Sandbox,
+    Streams,
     guest::{After, Disk, Ended, Link, Program, Status},
 };
 
@@ -26,6 +28,7 @@ pub(super) struct ContainerSandbox {
     link: Link,
     shared: Arc<Shared>,
     doors: Mutex<Option<Doors>>,
+    disk: Source,
     made: Made,
 }
 
@@ -34,6 +37,7 @@ pub(super) struct Stands {
     pub(super) link: Link,
     pub(super) first: Option<First>,
     pub(super) doors: Option<Doors>,
+    pub(super) disk: Source,
 }
 
 /// The first process of a container, as this host sees it.
@@ -68,7 +72,7 @@ struct ContainerProcess {
 
 impl ContainerSandbox {
     pub(super) fn new(made: Made, container: String, stands: Stands, bounded: Bounded) -> Self {
-        let Stands { link, first, doors } = stands;
+        let Stands { link, first, doors, disk } = stands;
         let shared = Shared {
             daemon: made.daemon().clone(),
             container,
@@ -76,7 +80,7 @@ impl ContainerSandbox {
             first,
             counted: Mutex::new(Usage::default()),
         };
-        Self { link, shared: Arc::new(shared), doors: Mutex::new(doors), made }
+        Self { link, shared: Arc::new(shared), doors: Mutex::new(doors), disk, made }
     }
 }
 
@@ -210,6 +214,10 @@ impl Sandbox for ContainerSandbox {
         Some(self)
     }
 
+    fn copier(&self) -> Option<&dyn Copier> {
+        Some(self)
+    }
+
     fn bounds(&self) -> Option<&dyn Bounds> {
         Some(self)
     }
@@ -220,8 +228,8 @@ impl Sandbox for ContainerSandbox {
     }
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
-        let Self { link, shared, doors, made } = *self;
-        drop((doors, link));
+        let Self { link, shared, doors, disk, made } = *self;
+        drop((doors, link, disk));
         if let Err(error) = shared.daemon.remove(&shared.container).await {
             // What cannot be removed now must not go on running; its record stays for a sweep.
             shared.end().await?;
@@ -239,6 +247,13 @@ impl Freezer for ContainerSandbox {
 
     async fn thaw(&self) -> Result<(), BackendError> {
         self.shared.daemon.unpause(&self.shared.container).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Copier for ContainerSandbox {
+    async fn copy(&self, layer: &Path) -> Result<Copied, BackendError> {
+        self.disk.copy(layer).await
     }
 }
 

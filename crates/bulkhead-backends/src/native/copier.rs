@@ -2,27 +2,21 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::Path,
-    process::Stdio,
     sync::{Mutex, PoisonError},
 };
 
-use bulkhead_guest::layer::{CopyAnswer, CopyOrder, Part, answer, order};
+use bulkhead_guest::layer::{CopyOrder, Entry, Part, Place};
 use bulkhead_linux::{
     doors,
-    memfd::Unsealed,
     mounts::{self, Attributes},
 };
-use rustix::{
-    fs::{Gid, Mode, OFlags, Uid},
-    net::{AddressFamily, RecvFlags, SocketFlags, SocketType, socketpair},
-};
-use tokio::process::Command;
+use rustix::fs::{Gid, Mode, Uid};
 
 use crate::{
-    BackendError, Copied,
-    guest::GUEST,
+    BackendError, Copied, Extent,
+    copying::{DIR, copy},
     identity::{INSIDE, Identity, Translations},
     workspace::share::{Share, c_path},
 };
@@ -70,51 +64,25 @@ impl Source {
         layer: &Path,
     ) -> Result<Copied, BackendError> {
         let failed = |source| BackendError::System { action: "copy the disk", source };
-        let (ours, mut copier) = self.begin(first, layer).map_err(failed)?;
-        copier.wait().await.map_err(failed)?;
-        let mut text = vec![0; 64 << 10];
-        let received = rustix::net::recv(&ours, text.as_mut_slice(), RecvFlags::DONTWAIT);
-        let (length, _) = received.map_err(|errno| failed(errno.into()))?;
-        match answer(text.get(..length).unwrap_or_default()).map_err(failed)? {
-            CopyAnswer::Done { bytes, files } => Ok(Copied { bytes, files }),
-            CopyAnswer::Failed { action, errno } => Err(BackendError::Build {
-                action,
-                source: io::Error::from_raw_os_error(errno),
-                hint: None,
-            }),
-        }
+        let (base, layer) = self.ends(first, layer).map_err(failed)?;
+        let wanted = CopyOrder {
+            parts: self.parts.clone(),
+            user: INSIDE,
+            entry: Entry::Process,
+            place: Place::Empty,
+        };
+        let (bytes, files) = copy(&wanted, [first, base.as_fd(), layer.as_fd()]).await?;
+        Ok(Copied { bytes, files, extent: Extent::Changes })
     }
 
-    /// Starts the copier and gives it its order.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is our own guest in another role, not a program of a user"
-    )]
-    fn begin(
-        &self,
-        first: BorrowedFd<'_>,
-        layer: &Path,
-    ) -> io::Result<(OwnedFd, tokio::process::Child)> {
+    /// Where the copy is made from, and where to.
+    fn ends(&self, first: BorrowedFd<'_>, layer: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
         if let Identity::Mapped { outside } = self.identity {
             let (uid, gid) = (Uid::from_raw(outside), Gid::from_raw(outside));
             rustix::fs::chown(layer, Some(uid), Some(gid))?;
         }
         let layer = rustix::fs::open(layer, DIR, Mode::empty())?;
-        let base = self.base(first)?;
-        let (ours, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let program = Unsealed::create()?.seal(GUEST)?;
-        let copier = Command::new(format!("/proc/self/fd/{}", program.as_raw_fd()))
-            .arg("--copy")
-            .env_clear()
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        let wanted = CopyOrder { parts: self.parts.clone(), user: INSIDE };
-        order(ours.as_fd(), &wanted, [first, base.as_fd(), layer.as_fd()])?;
-        Ok((ours, copier))
+        Ok((self.base(first)?, layer))
     }
 
     /// The directory that holds the parts.
@@ -148,6 +116,3 @@ impl Source {
         }
     }
 }
-
-const DIR: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);

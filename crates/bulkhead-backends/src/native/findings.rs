@@ -82,15 +82,6 @@ pub(super) fn findings(host: &Host, cgroups: &Cgroups) -> Vec<Finding> {
     Guarantee::ALL.into_iter().filter_map(|it| finding(it, host, cgroups)).collect()
 }
 
-/// What bounds a disk that outlives its sandbox.
-pub(super) fn kept() -> Finding {
-    Finding::missing(
-        Guarantee::DiskBounded,
-        "a disk that is kept is a directory of the host, on which no quota is set",
-        "leave --disk and --inodes out, or make the room without --persist",
-    )
-}
-
 fn finding(guarantee: Guarantee, host: &Host, cgroups: &Cgroups) -> Option<Finding> {
     let walled = |by: &str| match &host.namespaces {
         Ok(()) => Finding::upheld(guarantee, by),

@@ -11,8 +11,8 @@ use std::{
 
 use bulkhead_image::InUse;
 use bulkhead_linux::mounts::Looked;
-use bulkhead_policy::{Disk, Plan};
-use bulkhead_spec::{Access, HostPath, Root};
+use bulkhead_policy::Plan;
+use bulkhead_spec::{Access, Root};
 use rustix::fs::FileType;
 
 use super::{
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     BackendError,
     workspace::{
+        disk::FoundDisk,
         protect::{self, Protection},
         share::{Share, looked, share},
     },
@@ -52,28 +53,6 @@ pub(super) struct Survey {
     pub(super) protections: Vec<Protection>,
     /// What the private disk begins with, and where it is kept.
     pub(super) disk: FoundDisk,
-}
-
-/// The directories of a disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FoundDisk {
-    /// The topmost first.
-    pub(super) layers: Vec<Share>,
-    pub(super) kept: Option<Share>,
-}
-
-impl FoundDisk {
-    /// Looks at the directories of `disk`.
-    fn survey(disk: &Disk) -> Result<Self, BackendError> {
-        let found = |dir: &HostPath, access| share(dir.as_path(), Path::new("/"), access);
-        let layers = disk.layers.iter().map(|it| found(it, Access::ReadOnly));
-        let kept = disk.kept.as_ref().map(|it| found(&it.dir, Access::ReadWrite));
-        Ok(Self { layers: layers.collect::<Result<_, _>>()?, kept: kept.transpose()? })
-    }
-
-    pub(super) fn is_plain(&self) -> bool {
-        self.layers.is_empty() && self.kept.is_none()
-    }
 }
 
 /// One path of the host's own tree.

@@ -10,7 +10,7 @@
 
 use std::{collections::BTreeSet, fs, io, path::Path};
 
-use bulkhead_backends::crash;
+use bulkhead_backends::{Copied, Extent, crash};
 use bulkhead_policy::{Disk, Kept, Policy};
 use bulkhead_spec::{HostPath, Spec, escape};
 use serde::{Deserialize, Serialize};
@@ -186,7 +186,7 @@ impl Journal {
         let fresh = self.layers.begin().map_err(&failed)?;
         drop(turn);
         crash::point();
-        let CopyDone { bytes, files, backend } = if ended {
+        let CopyDone { bytes, files, extent, backend } = if ended {
             copied_by(program, &room.record, &fresh.path()).await?
         } else {
             self.copy_living(room, &fresh.path()).await?
@@ -194,15 +194,18 @@ impl Journal {
         crash::point();
         let lease = fresh.finish(durability).map_err(&failed)?;
         crash::point();
-        let lower = room.record.layers.clone();
+        let lower = match extent {
+            Extent::Changes => room.record.layers.clone(),
+            Extent::Whole => Vec::new(),
+        };
         Ok(Snapshot { lease, lower, backend, bytes, files })
     }
 
     async fn copy_living(&self, room: &Listed, layer: &Path) -> Result<CopyDone, ClientError> {
         let client = Client::new(self.socket(&room.record.id));
         let backend = client.inspect().await?.backend;
-        let (bytes, files) = client.copy(layer).await?;
-        Ok(CopyDone { bytes, files, backend })
+        let Copied { bytes, files, extent } = client.copy(layer).await?;
+        Ok(CopyDone { bytes, files, extent, backend })
     }
 
     /// Copies the disk of `room` once, for rooms that are made right away and end with the host.

@@ -26,6 +26,7 @@ use super::{
     protocol::{Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION},
 };
 use crate::room::{From, Which};
+use bulkhead_backends::Copied;
 use bulkhead_spec::{Change, Ending, Exec, Terminal, Word};
 use rustix::process::Signal;
 
@@ -220,12 +221,11 @@ impl Client {
     }
 
     /// Copies its private disk into `layer`, an empty directory, while every program stands still.
-    /// Tells bytes and files.
-    pub(super) async fn copy(&self, layer: &Path) -> Answered<(u64, u64)> {
+    pub(super) async fn copy(&self, layer: &Path) -> Answered<Copied> {
         let layer = Word(layer.as_os_str().to_owned());
         let answer = self.one(Request::Copy { layer }).await?;
-        if let Answer::Copied { bytes, files } = answer {
-            Ok((bytes, files))
+        if let Answer::Copied { bytes, files, extent } = answer {
+            Ok(Copied { bytes, files, extent })
         } else {
             Err(confused(&answer))
         }

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bulkhead_backends::{Copied, Extent};
 use bulkhead_spec::{Egress, Network};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +34,8 @@ pub struct CopyDone {
     pub bytes: u64,
     /// Files and directories.
     pub files: u64,
+    /// What of the disk that is.
+    pub extent: Extent,
     /// What built the sandbox.
     pub backend: String,
 }
@@ -69,13 +72,13 @@ pub async fn copy_ended(
     };
     let copied = copied.await;
     room.destroy().await?;
-    let copied = copied?;
+    let Copied { bytes, files, extent } = copied?;
     // Whoever saw the room before it was held may have forgotten it, and its disk, meanwhile.
     if journal.room(&record.id)?.is_none() {
         return Err(JournalError::Unknown(record.name.clone()).into());
     }
     let backend = room.backend().to_owned();
-    Ok(CopyDone { bytes: copied.bytes, files: copied.files, backend })
+    Ok(CopyDone { bytes, files, extent, backend })
 }
 
 /// Has `program` (Bulkhead itself) copy the disk of the room of `record` into `layer`.

@@ -1,7 +1,7 @@
 //! Disks that outlive their rooms.
 
 use std::{
-    fs::{self, DirBuilder},
+    fs::{DirBuilder, File},
     io,
     os::unix::fs::DirBuilderExt as _,
     path::PathBuf,
@@ -10,7 +10,7 @@ use std::{
 use bulkhead_policy::KeptState;
 use rustix::fs::{Gid, Uid};
 
-use super::journal::Journal;
+use super::{journal::Journal, layers::remove_tree};
 
 /// Where a room's files are, in its directory of the journal.
 const DISK: &str = "disk";
@@ -24,6 +24,11 @@ impl Journal {
     pub(super) fn kept_at(&self, id: &str) -> io::Result<(PathBuf, KeptState)> {
         let room = self.room_dir(id);
         let dir = room.join(DISK);
+        let used = room.join(USED).exists();
+        if !used {
+            // Of a room that was begun and never stood.
+            remove_tree(&dir)?;
+        }
         match DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) if rustix::process::geteuid().is_root() => {
                 let (uid, gid) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
@@ -33,12 +38,17 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
-        let used = room.join(USED).exists();
         Ok((dir, if used { KeptState::Used } else { KeptState::New }))
     }
 
-    /// Notes that a room has been on the disk of `id`.
+    /// Notes that a room has been on the disk of `id`. Whoever writes there does so afterwards, also
+    /// if the host loses its power.
     pub(super) fn mark_used(&self, id: &str) -> io::Result<()> {
-        fs::write(self.room_dir(id).join(USED), [])
+        let room = self.room_dir(id);
+        if room.join(USED).exists() {
+            return Ok(());
+        }
+        File::create(room.join(USED))?.sync_all()?;
+        File::open(&room)?.sync_all()
     }
 }

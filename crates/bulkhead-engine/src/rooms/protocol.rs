@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bulkhead_backends::guest::files::{Depth, Facts, Notes, Onto, Put};
+use bulkhead_backends::{
+    Extent,
+    guest::files::{Depth, Facts, Notes, Onto, Put},
+};
 use bulkhead_spec::{Change, Ending, Exec, Guarantees, Terminal, Usage, Word};
 use serde::{Deserialize, Serialize};
 
@@ -199,6 +202,9 @@ pub(super) enum Answer {
     Copied {
         bytes: u64,
         files: u64,
+        /// Shims that do not say it copy changes.
+        #[serde(default)]
+        extent: Extent,
     },
     /// It could not be done.
     Failed(Failed),

@@ -21,7 +21,7 @@ use rustix::{
 };
 
 use super::{
-    Failed, Part, PartKind, about,
+    CopyOrder, Failed, Part, PartKind, Place, about,
     bytes::{Common, SHARE, Share, WAITING, Whole, queue, work},
     failed,
 };
@@ -49,7 +49,7 @@ impl Dir {
 
 /// Copies every part; tells bytes and files.
 pub(super) fn copy_all(
-    parts: &[Part],
+    order: &CopyOrder,
     base: BorrowedFd<'_>,
     layer: BorrowedFd<'_>,
 ) -> Result<(u64, u64), Failed> {
@@ -66,8 +66,8 @@ pub(super) fn copy_all(
                 |_| Failed { action: "start a thread".to_owned(), errno: Errno::AGAIN },
             )?;
         }
-        for part in parts {
-            walk.part(part, base)?;
+        for part in &order.parts {
+            walk.part(part, order.place, base)?;
         }
         // The threads end when nobody can send any more.
         let Walk { files, sender, .. } = walk;
@@ -90,11 +90,17 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn part(&mut self, part: &Part, base: BorrowedFd<'_>) -> Result<(), Failed> {
-        let from = openat2(base, part.from.as_str(), DIR, Mode::empty(), WITHIN)
-            .map_err(failed("open a part of the disk"))?;
+    fn part(&mut self, part: &Part, place: Place, base: BorrowedFd<'_>) -> Result<(), Failed> {
+        let from = match openat2(base, part.from.as_str(), DIR, Mode::empty(), WITHIN) {
+            Err(Errno::NOENT) if place == Place::Laid => return Ok(()),
+            from => from.map_err(failed("open a part of the disk"))?,
+        };
         let stat = fstat(&from).map_err(failed("look at a part of the disk"))?;
-        let to = made_dir(self.layer, &c_string(part.to.as_bytes())?)?;
+        let to = match place {
+            Place::Empty => made_dir(self.layer, &c_string(part.to.as_bytes())?)?,
+            Place::Laid => openat2(self.layer, part.to.as_str(), DIR, Mode::empty(), WITHIN)
+                .map_err(failed("open a place of the disk"))?,
+        };
         let path = part.to.clone().into_bytes();
         let mut top = Dir { from, to, stat, kind: part.kind, path, left: Vec::new() };
         self.each(&mut top)?;
@@ -105,9 +111,10 @@ impl Walk<'_> {
                 return Ok(());
             }
             if let Some(name) = dir.left.pop() {
-                let mut below = below(dir, &name)?;
-                self.each(&mut below)?;
-                open.push(below);
+                if let Some(mut below) = below(dir, &name)? {
+                    self.each(&mut below)?;
+                    open.push(below);
+                }
             } else if let Some(done) = open.pop() {
                 done.finish()?;
             }
@@ -158,12 +165,15 @@ impl Walk<'_> {
 
     fn file(&self, dir: &Dir, name: &CStr, stat: Stat) -> Result<(), Failed> {
         let open = || {
-            let from = openat(&dir.from, name, READ, Mode::empty())?;
+            let from = openat2(&dir.from, name, READ, Mode::empty(), SAME)?;
             let to = openat(&dir.to, name, WRITE, Mode::from_raw_mode(0o600))?;
             Ok((from, to))
         };
         let copying = "copy a file";
-        let (from, to) = open().map_err(failed(copying))?;
+        let (from, to) = match open() {
+            Err(Errno::XDEV) => return Ok(()),
+            opened => opened.map_err(failed(copying))?,
+        };
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         ftruncate(&to, size).map_err(failed(copying))?;
         let (kind, common) = (dir.kind, Arc::clone(&self.common));
@@ -213,14 +223,19 @@ const WRITE: OFlags =
     OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 const WITHIN: ResolveFlags =
     ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS).union(ResolveFlags::NO_MAGICLINKS);
+// What is mounted on a disk is not of it.
+const SAME: ResolveFlags = WITHIN.union(ResolveFlags::NO_XDEV);
 
-fn below(dir: &Dir, name: &CStr) -> Result<Dir, Failed> {
-    let from =
-        openat(&dir.from, name, DIR, Mode::empty()).map_err(failed("open a directory"))?;
-    let stat = fstat(&from).map_err(failed("look at a directory"))?;
+/// A directory in `dir`, and an empty one in its copy; nothing if something else is mounted there.
+fn below(dir: &Dir, name: &CStr) -> Result<Option<Dir>, Failed> {
     let to = made_dir(dir.to.as_fd(), name)?;
+    let from = match openat2(&dir.from, name, DIR, Mode::empty(), SAME) {
+        Err(Errno::XDEV) => return Ok(None),
+        from => from.map_err(failed("open a directory"))?,
+    };
+    let stat = fstat(&from).map_err(failed("look at a directory"))?;
     let path = [&dir.path, &b"/"[..], name.to_bytes()].concat();
-    Ok(Dir { from, to, stat, kind: dir.kind, path, left: Vec::new() })
+    Ok(Some(Dir { from, to, stat, kind: dir.kind, path, left: Vec::new() }))
 }
 
 fn made_dir(dir: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Failed> {

@@ -19,6 +19,8 @@ use super::{GUEST_AT, INSIDE, Mount, Reach, User, Users, disk::Tmpfs};
 pub(in crate::container) struct Body {
     pub(super) image: String,
     pub(super) labels: [(&'static str, String); 2],
+    /// What the machine is called inside.
+    pub(super) host: String,
     pub(super) user: User,
     pub(super) runtime: Option<String>,
     pub(super) network: Network,
@@ -80,6 +82,11 @@ impl Body {
         }
     }
 
+    /// Whether the daemon makes a tmpfs at `path`.
+    pub(in crate::container) fn has_tmpfs(&self, path: &Path) -> bool {
+        self.tmpfs.iter().any(|it| it.at == path)
+    }
+
     /// In Docker's words.
     pub(in crate::container) fn request(&self) -> ContainerCreateBody {
         let User { uid, gid, namespace: _ } = self.user;
@@ -90,7 +97,7 @@ impl Body {
             image: Some(self.image.clone()),
             labels: Some(labels.collect()),
             user: Some(format!("{uid}:{gid}")),
-            hostname: some("bulkhead"),
+            hostname: Some(self.host.clone()),
             working_dir: some("/"),
             entrypoint: Some(self.guest()),
             cmd: Some(Vec::new()),

@@ -27,7 +27,10 @@ pub(in crate::container) enum Disk {
         dir: PathBuf,
     },
     /// A tmpfs for each place, made by the daemon.
-    Split,
+    Split {
+        /// Where the daemon sees the places that are kept, if they are: nobody holds a number there.
+        kept: Option<PathBuf>,
+    },
 }
 
 /// A place that can be written and is thrown away.
@@ -35,12 +38,29 @@ pub(in crate::container) enum Disk {
 pub(in crate::container) struct Private {
     /// Where the sandbox sees it.
     pub(in crate::container) at: PathBuf,
-    /// What it is called where it lies ready.
+    /// What it is called, where it lies ready and in a copy.
     pub(in crate::container) name: String,
     pub(in crate::container) mode: u32,
     /// Its share, where the number is split.
     weight: u64,
 }
+
+impl Private {
+    /// Whether it is of the disk, which can be copied and kept: what is in the others ends with the
+    /// programs.
+    pub(in crate::container) fn is_disk(&self) -> bool {
+        !matches!(self.name.as_str(), "run" | "shm")
+    }
+
+    /// Where it lies ready.
+    pub(in crate::container) fn below(&self) -> PathBuf {
+        let dir = if self.is_disk() { DISK } else { "" };
+        Path::new(dir).join(&self.name)
+    }
+}
+
+/// Where the places of the disk lie ready.
+pub(in crate::container) const DISK: &str = "disk";
 
 /// A tmpfs of the daemon's making.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +109,13 @@ pub(in crate::container) fn whole(plan: &Plan) -> (u64, u64) {
 /// The places, where they lie ready below `dir`.
 pub(super) fn laid(plan: &Plan, found: &Found, dir: &Path) -> Vec<Mount> {
     let shown = private(plan, found).into_iter();
-    shown.map(|it| Mount::read_write(dir.join(it.name), &it.at)).collect()
+    shown.map(|it| Mount::read_write(dir.join(it.below()), &it.at)).collect()
+}
+
+/// The places of the disk, where they are kept below `dir`.
+pub(super) fn kept(plan: &Plan, found: &Found, dir: &Path) -> Vec<Mount> {
+    let places = private(plan, found).into_iter().filter(Private::is_disk);
+    places.map(|it| Mount::read_write(dir.join(it.name), &it.at)).collect()
 }
 
 /// The places, each with its part of the number.

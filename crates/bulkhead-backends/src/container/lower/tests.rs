@@ -48,7 +48,7 @@ fn found() -> Found {
         runtime: None,
         kernel: Kernel::Hosts,
         caught: Caught::Names,
-        disk: Disk::Split,
+        disk: Disk::Split { kept: None },
         shares: vec![
             shown("/opt/tools", "/tools", Access::ReadOnly),
             shown("/work/project", "/work/project", Access::ReadWrite),
@@ -64,6 +64,7 @@ fn found() -> Found {
         ],
         props: PathBuf::from("/state/guest/1"),
         names: PathBuf::from("/state/names/1001-100-home-sandbox"),
+        plate: None,
     }
 }
 
@@ -165,7 +166,7 @@ fn each_place_has_one_mount() {
     let path = PathBuf::from("/work/project");
     found.protections.push(Protection { path, how: How::Pin });
     let at_home = plan(|spec| spec.home = Some("/work/project".parse().unwrap()));
-    for disk in [Disk::Split, Disk::Laid { dir: PathBuf::from("/stage") }] {
+    for disk in [Disk::Split { kept: None }, Disk::Laid { dir: PathBuf::from("/stage") }] {
         let body = lower(&at_home, &Found { disk, ..found.clone() }).unwrap();
         let tmpfs = body.tmpfs.iter().map(|it| &it.at);
         let mut places: Vec<_> = body.mounts.iter().map(|it| &it.target).chain(tmpfs).collect();

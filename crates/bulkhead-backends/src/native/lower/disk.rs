@@ -22,7 +22,7 @@ use super::{
     Line,
     paths::{Steps, base},
 };
-use crate::native::survey::{FoundDisk, Survey};
+use crate::{native::survey::Survey, workspace::disk::FoundDisk};
 
 /// Where the changes to one overlay go.
 #[derive(Clone, Copy, Debug)]

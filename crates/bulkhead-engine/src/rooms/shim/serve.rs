@@ -7,6 +7,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use bulkhead_backends::Copied;
 use bulkhead_spec::{Exec, Word};
 use rustix::process::Signal;
 use tokio::{
@@ -187,7 +188,8 @@ impl Client {
             }
             Request::Copy { layer } => {
                 let copied = self.held.copy(Path::new(&layer.0)).await?;
-                self.answer(Answer::Copied { bytes: copied.bytes, files: copied.files }).await
+                let Copied { bytes, files, extent } = copied;
+                self.answer(Answer::Copied { bytes, files, extent }).await
             }
             Request::Lifetime(lifetime) => {
                 self.held.prolong(lifetime);

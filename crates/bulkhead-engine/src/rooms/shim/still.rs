@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bulkhead_backends::{Copied, Copier, Sandbox, crash};
+use bulkhead_backends::{Copied, Copier, Freezer, Sandbox, crash};
 use tokio::sync::RwLockReadGuard;
 
 use super::{Held, freezer};
@@ -24,23 +24,29 @@ impl Held {
         let sandbox = self.room.sandbox().await?;
         let copier = copier(&*sandbox, self.room.backend())?;
         let paused = *self.paused.borrow();
-        let freezer = match freezer(&*sandbox) {
-            Ok(freezer) => Some(freezer),
+        let freezer = if paused { Ok(None) } else { frozen(&*sandbox).await.map(Some) };
+        let frozen = match freezer {
+            Ok(freezer) => freezer,
             Err(error) if self.busy() => return Err(unsteady(&error)),
+            // Nothing runs that could write.
             Err(_) => None,
         };
-        if let Some(freezer) = freezer.filter(|_| !paused) {
-            freezer.freeze().await?;
-        }
         crash::point();
         let done = copier.copy(layer).await;
         crash::point();
-        if let Some(freezer) = freezer.filter(|_| !paused) {
+        if let Some(freezer) = frozen {
             freezer.thaw().await?;
         }
         drop(still);
         Ok(done?)
     }
+}
+
+/// Has every program of `sandbox` stand still, and says who lets them go on.
+async fn frozen(sandbox: &dyn Sandbox) -> Result<&dyn Freezer, RunError> {
+    let freezer = freezer(sandbox)?;
+    freezer.freeze().await?;
+    Ok(freezer)
 }
 
 /// What copies the disk of `sandbox`.

@@ -1,6 +1,8 @@
 //! Rooms that are containers: the same verbs, the same words.
 
+mod disks;
 mod podman;
+mod users;
 
 use std::time::Duration;
 
@@ -20,14 +22,22 @@ struct Site {
 impl Site {
     /// With the room `shop`.
     fn open(scope: &'static str) -> Self {
-        let site =
-            Self { rooms: Rooms::none(), dockerd: Dockerd::ready(Setup::new(scope)).unwrap() };
+        let site = Self::empty(scope);
         site.rooms.host.user("[ceiling]\npids = 200\nmemory = \"1g\"\n");
-        let create = ["create", "--backend", "docker", "--name", "shop", "--no-workspace"];
         let more = ["--memory", "256m", "--pids", "20", "--allow", "one.example.com"];
-        let image = ["--image", bulkhead_testbed::IMAGE];
-        site.fine(&[&create[..], &more, &image].concat());
+        site.create("shop", &[&["--no-workspace"], &more[..]].concat());
         site
+    }
+
+    /// Without any room.
+    fn empty(scope: &'static str) -> Self {
+        Self { rooms: Rooms::none(), dockerd: Dockerd::ready(Setup::new(scope)).unwrap() }
+    }
+
+    fn create(&self, name: &str, more: &[&str]) {
+        let create = ["create", "--backend", "docker", "--name", name];
+        let image = ["--image", bulkhead_testbed::IMAGE];
+        self.fine(&[&create[..], more, &image].concat());
     }
 
     fn bulkhead(&self, args: &[&str]) -> Ran {
@@ -42,7 +52,11 @@ impl Site {
     }
 
     fn inside(&self, script: &str) -> String {
-        self.fine(&["exec", "shop", "--", "bash", "-c", script])
+        self.says("shop", script)
+    }
+
+    fn says(&self, room: &str, script: &str) -> String {
+        self.fine(&["exec", room, "--", "bash", "-c", script])
     }
 
     fn room(&self) -> Value {
