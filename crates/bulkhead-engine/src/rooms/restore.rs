@@ -84,16 +84,13 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until the shim of a room that ends has let go, for a while: it writes the tombstone
-    /// last.
+    /// Waits until the shim of a room that ends has let go, for a while.
     pub async fn settled(&self, id: &str) {
         for _ in 0..500 {
-            match self.room(id) {
-                Ok(Some(found)) if found.life == Life::Alive => {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-                Ok(_) | Err(_) => return,
+            if !self.is_held(id) {
+                return;
             }
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 

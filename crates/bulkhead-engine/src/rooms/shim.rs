@@ -4,6 +4,7 @@ mod change;
 mod files;
 mod serve;
 mod still;
+mod stop;
 
 use std::{
     io,
@@ -17,7 +18,7 @@ use bulkhead_backends::{Freezer, Sandbox, crash};
 use bulkhead_spec::{Span, Spec};
 use rustix::net::sockopt::socket_peercred;
 use tokio::{
-    net::{UnixListener, UnixStream},
+    net::{UnixListener, UnixStream, unix::SocketAddr},
     sync::{Notify, RwLock, watch},
     task::JoinSet,
     time::{Instant, sleep_until},
@@ -130,9 +131,8 @@ pub async fn hold_claimed(
     ready(Ready::Yes);
     let mut clients = JoinSet::new();
     let ending = held.live(&listener, &mut clients).await;
-    drop(listener);
     // Whoever asked for the end stays connected, and so knows when it has come.
-    let finished = held.finish(ending).await;
+    let finished = held.finish(ending, listener, &mut clients).await;
     drop(clients);
     finished
 }
@@ -200,22 +200,30 @@ impl Held {
         tokio::pin!(clock, lost);
         loop {
             tokio::select! {
-                accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        if ours(&stream) {
-                            clients.spawn(serve::serve(Arc::clone(self), stream));
-                        }
-                    }
-                    // Out of descriptors: those that are open must end first.
-                    Err(error) => {
-                        tracing::warn!(%error, "could not take a connection");
-                        tokio::time::sleep(Duration::from_millis(50)).await;
-                    }
-                },
+                accepted = listener.accept() => self.welcome(accepted, clients).await,
                 Some(_) = clients.join_next() => {}
                 why = &mut clock => return Ending { why, grace: Duration::ZERO },
                 ending = told(&mut over) => return ending,
                 () = &mut lost => return Ending { why: Why::Lost, grace: Duration::ZERO },
+            }
+        }
+    }
+
+    /// Serves somebody who came.
+    async fn welcome(
+        self: &Arc<Self>,
+        accepted: io::Result<(UnixStream, SocketAddr)>,
+        clients: &mut JoinSet<()>,
+    ) {
+        match accepted {
+            Ok((stream, _)) if ours(&stream) => {
+                clients.spawn(serve::serve(Arc::clone(self), stream));
+            }
+            Ok(_) => {}
+            // Out of descriptors: those that are open must end first.
+            Err(error) => {
+                tracing::warn!(%error, "could not take a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }
@@ -304,14 +312,20 @@ impl Held {
         (lifetime, end.map(|it| it.saturating_duration_since(Instant::now())))
     }
 
-    async fn finish(&self, ending: Ending) -> io::Result<()> {
+    async fn finish(
+        self: &Arc<Self>,
+        ending: Ending,
+        listener: UnixListener,
+        clients: &mut JoinSet<()>,
+    ) -> io::Result<()> {
         let paused = *self.paused.borrow();
         // Frozen programs cannot hear that they should stop. Those that nobody can let go on, because
         // the daemon that froze them is gone, end as they are.
         match if paused { self.resume().await } else { Ok(()) } {
-            Ok(()) => self.ask_to_stop(ending.grace).await,
+            Ok(()) => self.ask_to_stop(ending.grace, (&listener, clients)).await,
             Err(error) => tracing::warn!(error = describe(&error), "the room stays frozen"),
         }
+        drop(listener);
         crash::point();
         let destroyed = self.room.destroy().await;
         crash::point();
@@ -326,24 +340,6 @@ impl Held {
             self.claim.end(ending.why)?;
         }
         destroyed.map_err(io::Error::other)
-    }
-
-    async fn ask_to_stop(&self, grace: Duration) {
-        let running = self.room.programs();
-        let running = running.iter().filter(|it| it.finished().is_none());
-        let running: Vec<_> = running.collect();
-        if grace.is_zero() || running.is_empty() {
-            return;
-        }
-        for program in &running {
-            program.signal(rustix::process::Signal::TERM);
-        }
-        let all = async {
-            for program in &running {
-                program.wait().await;
-            }
-        };
-        tokio::time::timeout(grace, all).await.unwrap_or_default();
     }
 
     /// The room as it is written down.

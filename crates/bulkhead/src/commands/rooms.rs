@@ -82,6 +82,9 @@ fn of_journal(error: &JournalError) -> Failure {
     }
 }
 
+/// Where to look when a room has gone.
+const BECAME: &str = "`bulkhead ls --all` says what became of it";
+
 fn of_client(error: &ClientError) -> Failure {
     match error {
         ClientError::Failed(failed) => {
@@ -97,10 +100,11 @@ fn of_client(error: &ClientError) -> Failure {
             let causes = failed.causes.iter().map(|it| escape(it));
             let failure = causes.fold(failure, Failure::because);
             let failure = failed.hint.iter().map(|it| escape(it)).fold(failure, Failure::hint);
+            let gone = failed.kind == "gone";
+            let failure = gone.then_some(BECAME).into_iter().fold(failure, Failure::hint);
             Failure { exit: Some(failed.exit), ..failure }
         }
-        ClientError::Gone(_) => Failure::from_error(Code::Room, error)
-            .hint("`bulkhead ls --all` says what became of it"),
+        ClientError::Gone(_) => Failure::from_error(Code::Room, error).hint(BECAME),
         ClientError::Confused(_) => Failure::from_error(Code::Room, error),
     }
 }

@@ -37,12 +37,12 @@ impl Client {
             FileRequest::Read { path, offset, length } => {
                 let reading = files.read(path.bytes(), offset, length).await.map_err(failed)?;
                 self.answer(Answer::File { facts: reading.facts }).await?;
-                self.pour(reading.bytes).await
+                self.pour(reading.bytes, &link).await
             }
             FileRequest::Pack { path } => {
                 let reading = files.pack(path.bytes()).await.map_err(failed)?;
                 self.answer(Answer::File { facts: reading.facts }).await?;
-                self.pour(reading.bytes).await
+                self.pour(reading.bytes, &link).await
             }
             FileRequest::Watch { path, depth } => {
                 let reading = files.watch(path.bytes(), depth).await.map_err(failed)?;
@@ -92,11 +92,18 @@ impl Client {
         })
     }
 
-    /// Passes everything on to the client, to its end.
-    async fn pour(&mut self, mut from: impl AsyncRead + Unpin) -> Result<(), Trouble> {
+    /// Passes everything on to the client, to its end. What ends because the guest does is not whole.
+    async fn pour(
+        &mut self,
+        mut from: impl AsyncRead + Unpin,
+        guest: &Link,
+    ) -> Result<(), Trouble> {
         let mut chunk = vec![0; CHUNK];
         loop {
             let count = from.read(&mut chunk).await?;
+            if count == 0 && guest.is_over() {
+                return Err(RunError::Gone.into());
+            }
             if count == 0 {
                 return self.answer(Answer::Done).await;
             }

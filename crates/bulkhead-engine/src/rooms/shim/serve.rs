@@ -57,6 +57,8 @@ pub(super) async fn serve(held: Arc<Held>, stream: UnixStream) {
         let mut client = Client { held: Arc::clone(&held), from, to };
         let obeyed = if held.is_parked() && !is_for_parked(&opening.request) {
             Err(refused("use a parked room", "nobody has it yet").into())
+        } else if held.is_ending() && !matches!(opening.request, Request::End { .. }) {
+            Err(refused("use the room", "it is about to end").into())
         } else {
             client.obey(opening.request).await
         };

@@ -8,20 +8,28 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::Rooms;
 use crate::host::{Ran, hear, within};
 
 const SOON: Duration = Duration::from_secs(5);
 
 /// Kills the room `shop`, and returns how `child` ended, which must be soon.
-fn killed_under(rooms: &Rooms, mut child: Child) -> Ran {
+fn killed_under(rooms: &Rooms, child: Child) -> Ran {
     rooms.fine(&["kill", "shop"]);
+    soon(child)
+}
+
+fn soon(mut child: Child) -> Ran {
     let end = Instant::now() + SOON;
     // Nobody else reads what it says.
     let text = |pipe: Option<Box<dyn std::io::Read + Send>>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();
-            pipe.unwrap().read_to_end(&mut bytes).unwrap();
+            if let Some(mut pipe) = pipe {
+                pipe.read_to_end(&mut bytes).unwrap();
+            }
             String::from_utf8_lossy(&bytes).into_owned()
         })
     };
@@ -142,11 +150,32 @@ fn whoever_copies_something_large_out_of_it() {
     assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
 }
 
+/// What came until then must never look like the whole file, whoever notices first.
 #[test]
 fn whoever_reads_a_file_of_it() {
-    let rooms = Rooms::with("shop");
-    rooms.inside("truncate -s 1T /tmp/large");
-    let mut child = rooms.host.command(["cp", "shop:/tmp/large", "-"]).spawn().unwrap();
-    child.stdout.as_mut().unwrap().read_exact(&mut [0; 4096]).unwrap();
-    is_told(&killed_under(&rooms, child), 1);
+    let ends: [fn(&Rooms); 2] =
+        [|rooms| drop(rooms.fine(&["kill", "shop"])), kill_first_process];
+    for end in ends {
+        let rooms = Rooms::with("shop");
+        rooms.inside("truncate -s 1T /tmp/large");
+        let mut child = rooms.host.command(["cp", "shop:/tmp/large", "-"]).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        stdout.read_exact(&mut [0; 4096]).unwrap();
+        let drained = thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
+        end(&rooms);
+        is_told(&soon(child), 1);
+        drained.join().unwrap().unwrap();
+    }
+}
+
+/// Kills the first process of the room `shop`, a child of its shim.
+fn kill_first_process(rooms: &Rooms) {
+    let shim = format!("PPid:\t{}\n", rooms.shim("shop").as_raw_nonzero());
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let status = fs::read_to_string(process.path().join("status")).unwrap_or_default();
+        let id = process.file_name().to_str().and_then(|it| it.parse().ok());
+        if let Some(id) = id.and_then(Pid::from_raw).filter(|_| status.contains(&shim)) {
+            kill_process(id, Signal::KILL).unwrap();
+        }
+    }
 }

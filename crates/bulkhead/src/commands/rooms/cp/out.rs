@@ -8,7 +8,7 @@ use std::{
 };
 
 use bulkhead_engine::rooms::{
-    Client, Download,
+    Client, ClientError, Download,
     tree::{Bounds, Facts, FileError, Kind, Received, receive},
 };
 use bulkhead_spec::escape_bytes;
@@ -23,10 +23,7 @@ use super::{
     progress::Bar,
     tell_copied, tell_skipped,
 };
-use crate::{
-    args::rooms::CpArgs, codes::Code, commands::rooms::of_client, failure::Failure,
-    printer::Printer,
-};
+use crate::{args::rooms::CpArgs, codes::Code, failure::Failure, printer::Printer};
 
 /// As much as is on its way at once.
 const CHUNK: usize = 64 << 10;
@@ -43,7 +40,9 @@ pub(super) async fn to_stdout(
     // Nothing else is to be done until it is taken, so this may wait.
     let mut stdout = io::stdout().lock();
     let mut came = 0;
-    while let Some(bytes) = download.next().await.map_err(|error| of_client(&error))? {
+    while let Some(bytes) =
+        download.next().await.map_err(|error| about(&inside.path, &error))?
+    {
         came += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if args.max_size.0 < came {
             let error = FileError::TooMuch { what: "bytes", most: args.max_size.0 };
@@ -113,9 +112,9 @@ impl Copy<'_> {
             }
             Err(FileError::System(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
                 // Why it ended early is known where it came from.
-                let lost = Failure::new(Code::Room, "the room went away during the copy");
                 let why = pumped.await.ok().and_then(Result::err);
-                Err(Untaken::Room(why.map_or(lost, |error| of_client(&error))))
+                let why = why.unwrap_or(ClientError::Gone(error));
+                Err(Untaken::Room(about(&self.inside.path, &why)))
             }
             Err(error) => Err(Untaken::Host(error)),
         }
@@ -140,7 +139,7 @@ impl Untaken {
     }
 }
 
-type Pumped = JoinHandle<Result<(), bulkhead_engine::rooms::ClientError>>;
+type Pumped = JoinHandle<Result<(), ClientError>>;
 
 /// What comes, as a stream; and how it ended.
 fn pump(mut download: Download) -> (DuplexStream, Pumped) {
