@@ -28,7 +28,6 @@ mod paths;
 mod plate;
 mod podman;
 pub mod probe;
-mod props;
 mod runtime;
 mod sandbox;
 mod seccomp;
@@ -52,7 +51,7 @@ use self::{
     journal::{Journal, Record},
     paths::Paths,
 };
-use crate::{Backend, BackendError, Finding, Places, Sandbox, turn};
+use crate::{Backend, BackendError, Finding, Places, Sandbox, props, turn};
 
 /// Builds sandboxes through a container daemon.
 #[derive(Debug)]

@@ -47,6 +47,11 @@ pub(crate) fn own() -> Identity {
     Identity::Own { uid: getuid().as_raw(), gid: getgid().as_raw() }
 }
 
+/// Who sandboxes are going to be, but for the number of a user of their own.
+pub(crate) fn expected() -> Identity {
+    if is_host_root() { Identity::Mapped { outside: 0 } } else { own() }
+}
+
 /// An identity for one sandbox, and what proves that it is its own.
 #[derive(Debug)]
 pub(crate) struct Owner {

@@ -18,6 +18,7 @@ pub mod guest;
 mod identity;
 mod native;
 mod none;
+mod props;
 mod turn;
 mod workspace;
 
@@ -141,6 +142,40 @@ pub trait Sandbox: Send + Sync {
     /// # Guarantees
     /// After `Ok`, no process of the sandbox exists and nothing of it is left on the host.
     async fn destroy(self: Box<Self>) -> Result<(), BackendError>;
+
+    /// Like [`Sandbox::destroy`], but returns as soon as nothing can happen in the sandbox any more,
+    /// with what is left of it.
+    async fn leave(self: Box<Self>) -> Result<Remains, BackendError> {
+        self.destroy().await.map(|()| Remains::default())
+    }
+}
+
+/// What is left of a sandbox in which no program is and none will be. Dropping it removes that, for
+/// which it may wait.
+#[derive(Default)]
+#[must_use]
+pub struct Remains {
+    /// What others could see.
+    visible: Option<Box<dyn Send>>,
+    hidden: Option<Box<dyn Send>>,
+}
+
+impl Drop for Remains {
+    fn drop(&mut self) {
+        self.clear_visible();
+        drop(self.hidden.take());
+    }
+}
+
+impl Remains {
+    pub(crate) fn of(visible: Box<dyn Send>, hidden: Box<dyn Send>) -> Self {
+        Self { visible: Some(visible), hidden: Some(hidden) }
+    }
+
+    /// Removes what whoever looks at the workspace could see.
+    pub fn clear_visible(&mut self) {
+        drop(self.visible.take());
+    }
 }
 
 /// Makes the programs of a sandbox stand still: they use no processor and keep their memory.

@@ -33,7 +33,9 @@ use bulkhead_policy::Plan;
 use bulkhead_spec::{ImageFacts, ImageRef};
 
 use self::{create::built, embryo::Embryo, findings::Host, program::Program, shape::Shape};
-use crate::{Backend, BackendError, Finding, Sandbox, turn, workspace::stand_in};
+use crate::{
+    Backend, BackendError, Finding, Sandbox, identity, props, turn, workspace::stand_in,
+};
 
 /// Builds sandboxes from the kernel's own parts.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub struct Native {
     refused: Option<String>,
     /// The next sandbox, if it was begun.
     ahead: Mutex<Option<Embryo>>,
-    /// The guest of every sandbox, if there will be many.
+    /// The guest of every sandbox, if there will be many and none is laid for them.
     guest: OnceLock<Arc<OwnedFd>>,
     /// Where roots come from that are images.
     images: Option<Images>,
@@ -134,9 +136,13 @@ impl Backend for Native {
 
     fn expect_many(&self) -> Result<(), BackendError> {
         self.host.get_or_init(|| Host::probe(self.refused.clone()));
-        let guest = Program::for_many().map_err(built("seal the guest"))?;
-        // Whoever was first has written the same.
-        self.guest.set(guest).unwrap_or_default();
+        let identity = identity::expected();
+        let guest =
+            Program::for_many(&self.state, &identity).map_err(built("seal the guest"))?;
+        if let Some(guest) = guest {
+            // Whoever was first has written the same.
+            self.guest.set(guest).unwrap_or_default();
+        }
         Ok(())
     }
 
@@ -155,6 +161,8 @@ impl Backend for Native {
             BackendError::System { action: "remove stand-ins that were left", source }
         })?;
         swept.extend(stand_ins);
+        // For those who come next; where it cannot be laid they write their own.
+        props::lay(&self.state).ok();
         if let Some(images) = &self.images {
             swept.extend(images.sweep().map_err(failed)?);
         }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use rustix::{
+    event::{PollFd, PollFlags, poll},
     io::Errno,
     process::{Pid, Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid},
 };
@@ -18,7 +19,7 @@ use rustix::{
 use crate::{
     clone::{Stack, clone},
     orphan,
-    steps::{Bench, Step, Trees, apply},
+    steps::{Bench, Step, Trees, apply, out_of_the_way},
     sys,
 };
 
@@ -26,8 +27,8 @@ use crate::{
 pub struct Embryo<'a> {
     /// What the child does first; the last of these steps waits for more.
     pub steps: Vec<Step>,
-    /// The program that it becomes.
-    pub guest: RawFd,
+    /// The program that it becomes, unless a step says which.
+    pub guest: Option<RawFd>,
     /// The cgroup it is born in, where the kernel can do that.
     pub cgroup: Option<BorrowedFd<'a>>,
 }
@@ -60,7 +61,7 @@ struct Shared {
     steps: Vec<Step>,
     /// What it does after that, list by list, as the parent finds out what that is.
     more: [OnceLock<Vec<Step>>; 2],
-    guest: RawFd,
+    guest: Option<RawFd>,
     arguments: [usize; 2],
     environment: [usize; 1],
     bench: Bench,
@@ -99,7 +100,7 @@ impl Embryo<'_> {
             guest: self.guest,
             arguments: [sys::address(GUEST), 0],
             environment: [0],
-            bench: Bench::new(),
+            bench: Bench::new()?,
             at: AtomicUsize::new(0),
             errno: AtomicI32::new(0),
             runs: AtomicI32::new(1),
@@ -134,13 +135,9 @@ extern "C" fn grow(shared: *const Shared) -> ! {
 }
 
 /// Performs the steps, and returns a descriptor of the guest that they have left alone.
-fn apply_all(shared: &Shared) -> Result<usize, Errno> {
-    // The last step puts the control stream at 3, where the guest may be.
-    let guest = shared.guest.unsigned_abs() as usize;
-    let copy = libc::F_DUPFD_CLOEXEC.unsigned_abs() as usize;
-    // SAFETY: fcntl F_DUPFD_CLOEXEC takes three numbers.
-    let guest = unsafe { sys::call(libc::SYS_fcntl, [guest, copy, 4, 0, 0]) };
-    let guest = guest.inspect_err(|_| shared.at.store(AT_GUEST, Ordering::Relaxed))?;
+fn apply_all(shared: &Shared) -> Result<RawFd, Errno> {
+    let without_guest = |_: &Errno| shared.at.store(AT_GUEST, Ordering::Relaxed);
+    let guest = shared.guest.map(out_of_the_way).transpose().inspect_err(without_guest)?;
     let mut trees = Trees::none(shared.parent, &shared.bench);
     let mut list = |steps: &[Step]| {
         steps.iter().try_for_each(|step| {
@@ -156,7 +153,7 @@ fn apply_all(shared: &Shared) -> Result<usize, Errno> {
     // The last of the namespaces: its root is the cgroup that the child is in by now.
     unshare(libc::CLONE_NEWCGROUP)
         .inspect_err(|_| shared.at.store(AT_NAMESPACES, Ordering::Relaxed))?;
-    Ok(guest)
+    trees.guest().or(guest).ok_or(Errno::NOENT).inspect_err(without_guest)
 }
 
 fn unshare(namespaces: i32) -> Result<(), Errno> {
@@ -166,9 +163,9 @@ fn unshare(namespaces: i32) -> Result<(), Errno> {
 }
 
 /// Becomes the guest, or says why not.
-fn execute(shared: &Shared, guest: usize) -> Errno {
+fn execute(shared: &Shared, guest: RawFd) -> Errno {
     let args = [
-        guest,
+        guest.unsigned_abs() as usize,
         sys::address(c""),
         shared.arguments.as_ptr().addr(),
         shared.environment.as_ptr().addr(),
@@ -238,13 +235,42 @@ impl Newborn {
         }
     }
 
+    /// Whether nobody is in its namespace any more who could do anything: it was told to end, and
+    /// has no children. Whoever loses a parent in there becomes its child.
+    ///
+    /// A kernel that does not tell who its children are has this always wrong, on the safe side.
+    pub fn is_deserted(&self) -> io::Result<bool> {
+        // From here on it makes no more of them.
+        self.kill()?;
+        let pid = self.pid.as_raw_nonzero();
+        let children = std::fs::read(format!("/proc/{pid}/task/{pid}/children"));
+        Ok(children.is_ok_and(|it| it.is_empty()))
+    }
+
     /// Waits until the child, and so every process of its namespace, has ended.
     pub fn reap(&mut self) -> io::Result<()> {
-        if !self.reaped {
-            waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED)?;
-            self.reaped = true;
+        if self.reaped {
+            return Ok(());
         }
+        match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
+            Ok(_) => {}
+            // Its parent was another process, whoever reaps it now.
+            Err(Errno::CHILD) => self.await_end()?,
+            Err(errno) => return Err(errno.into()),
+        }
+        self.reaped = true;
         Ok(())
+    }
+
+    fn await_end(&self) -> io::Result<()> {
+        let mut ended = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        loop {
+            match poll(&mut ended, None) {
+                Ok(_) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
     }
 }
 

@@ -6,12 +6,16 @@
 
 use std::{
     io,
-    mem::MaybeUninit,
     os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    ptr,
     sync::atomic::AtomicI32,
 };
 
-use rustix::{io::Errno, process::Pid};
+use rustix::{
+    io::Errno,
+    mm::{MapFlags, ProtFlags, mmap_anonymous, munmap},
+    process::Pid,
+};
 
 use crate::sys::check;
 
@@ -30,19 +34,39 @@ pub(crate) struct Child {
     pub(crate) stack: Stack,
 }
 
-/// Memory for a child to run on. Nobody writes to it before the child does, so only those pages are
-/// paid for that it uses.
+/// Memory for a child to run on. Not from the heap, so that only those pages are paid for that the
+/// child uses.
 #[derive(Debug)]
-pub(crate) struct Stack(Box<[MaybeUninit<u128>]>);
+pub(crate) struct Stack {
+    start: usize,
+    length: usize,
+}
 
 impl Stack {
-    fn new() -> Self {
+    fn new() -> io::Result<Self> {
         Self::of(STACK)
     }
 
-    /// One of that many bytes.
-    pub(crate) fn of(bytes: usize) -> Self {
-        Self(Box::new_uninit_slice(bytes / size_of::<u128>()))
+    /// One of that many bytes, a multiple of the page size.
+    pub(crate) fn of(length: usize) -> io::Result<Self> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: the kernel chooses where.
+        let start =
+            unsafe { mmap_anonymous(ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
+        Ok(Self { start: start.expose_provenance(), length })
+    }
+
+    fn top(&self) -> usize {
+        self.start + self.length
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let start = ptr::with_exposed_provenance_mut(self.start);
+        // SAFETY: it was mapped by us, and whoever drops it knows that nobody runs on it. Nothing can
+        // fail that was mapped with this length.
+        unsafe { munmap(start, self.length) }.unwrap_or_default();
     }
 }
 
@@ -76,13 +100,13 @@ pub(crate) unsafe fn clone<T>(
     context: *const T,
 ) -> io::Result<Child> {
     let mut pidfd: RawFd = -1;
-    let stack = Stack::new();
+    let stack = Stack::new()?;
     let mut args = CloneArgs {
         flags: flags | libc::CLONE_VM as u64 | libc::CLONE_PIDFD as u64 | CLEAR_SIGHAND,
         pidfd: (&raw mut pidfd).addr() as u64,
         exit_signal: libc::SIGCHLD as u64,
-        stack: stack.0.as_ptr().addr() as u64,
-        stack_size: (stack.0.len() * size_of::<u128>()) as u64,
+        stack: stack.start as u64,
+        stack_size: stack.length as u64,
         ..CloneArgs::default()
     };
     if let Some(leaves) = leaves {
@@ -114,9 +138,9 @@ pub(crate) unsafe fn vfork<T>(
     body: extern "C" fn(*const T) -> !,
     context: *const T,
 ) -> io::Result<Pid> {
-    let stack = Stack::new();
+    let stack = Stack::new()?;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    let top = stack.0.as_ptr_range().end.addr();
+    let top = stack.top();
     let call = [flags.unsigned_abs() as usize, top];
     // SAFETY: this thread sleeps until the child has left the stack, which lives until then.
     let answer = unsafe { branch(libc::SYS_clone, call, body as usize, context.addr()) };
@@ -129,14 +153,15 @@ pub(crate) unsafe fn vfork<T>(
 /// Allocates nothing, so it may be called by such a child.
 ///
 /// # Safety
-/// As for [`clone`]; `stack` must stay valid as long as `context`.
+/// As for [`clone`]; `stack` must stay valid as long as `context`. Where the caller does nothing more
+/// than to end its process, the child has its memory for itself, and `body` may do what it likes.
 pub(crate) unsafe fn branch_off<T>(
     stack: &Stack,
     body: extern "C" fn(*const T) -> !,
     context: *const T,
 ) -> Result<i32, Errno> {
     let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::SIGCHLD;
-    let top = stack.0.as_ptr_range().end.addr();
+    let top = stack.top();
     let call = [flags.unsigned_abs() as usize, top];
     // SAFETY: the caller vouches for the stack and the context.
     let answer = unsafe { branch(libc::SYS_clone, call, body as usize, context.addr()) };

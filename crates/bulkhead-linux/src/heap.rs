@@ -19,9 +19,10 @@ use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munma
 pub struct Heap(Mutex<Dlmalloc<Pages>>);
 
 impl Heap {
-    /// One that asks for its first `bytes` at once, mapped.
+    /// One that gets its first `bytes` mapped, some pages at a time.
     pub const fn new(bytes: usize) -> Self {
-        Self(Mutex::new(Dlmalloc::new_with_allocator(Pages { first: AtomicUsize::new(bytes) })))
+        let mapped = AtomicUsize::new(bytes);
+        Self(Mutex::new(Dlmalloc::new_with_allocator(Pages { mapped })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Dlmalloc<Pages>> {
@@ -56,17 +57,20 @@ unsafe impl GlobalAlloc for Heap {
 
 /// Pages of the kernel.
 struct Pages {
-    /// How much to ask for at once the first time; then nothing.
-    first: AtomicUsize,
+    /// How much more is to be mapped when it is asked for, and not when it is touched.
+    mapped: AtomicUsize,
 }
 
 // SAFETY: what is returned is fresh memory of the kernel's, which is zero, and what is given back is
 // what was returned.
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        let (size, flags) = match self.first.swap(0, Relaxed) {
-            0 => (size, MapFlags::PRIVATE),
-            first => (size.max(first), MapFlags::PRIVATE | MapFlags::POPULATE),
+        let flags = match self.mapped.load(Relaxed) {
+            0 => MapFlags::PRIVATE,
+            left => {
+                self.mapped.store(left.saturating_sub(size), Relaxed);
+                MapFlags::PRIVATE | MapFlags::POPULATE
+            }
         };
         // SAFETY: the kernel chooses where.
         let mapped = unsafe {

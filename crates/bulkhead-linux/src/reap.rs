@@ -1,16 +1,67 @@
 //! Being told that a child has ended.
 
 use std::{
+    cell::Cell,
     io,
     os::fd::{AsFd, BorrowedFd, FromRawFd as _, OwnedFd},
     ptr,
 };
 
-use crate::sys;
+use crate::{
+    clone::{Stack, branch_off},
+    sys,
+};
 
 /// Ends this process, and tidies nothing up: the kernel does, and somebody waits for it.
 pub fn end(code: u8) -> ! {
     sys::exit(code.into())
+}
+
+/// Room for whoever stays behind, who is no small loop; only what is used of it is paid for.
+const STACK: usize = 512 * 1024;
+
+/// Ends this process like [`end`], and leaves `work` to a process that stays behind for it: it has
+/// this one's memory and descriptors, but for input and output. So nobody waits for that work, nor
+/// for the kernel to take back what this process has.
+///
+/// Whoever has other threads does the work first.
+pub fn end_leaving(code: u8, work: impl FnOnce()) -> ! {
+    let work = Cell::new(Some(work));
+    if is_alone()
+        && let Ok(stack) = Stack::of(STACK)
+    {
+        // SAFETY: there is no other thread, and this one only ends its process if there is a child,
+        // which keeps the memory with `stack` and `work` in it.
+        let child = unsafe { branch_off(&stack, stay_behind, &raw const work) };
+        if child.is_ok() {
+            end(code);
+        }
+    }
+    if let Some(work) = work.take() {
+        work();
+    }
+    end(code)
+}
+
+/// Whether this process has one thread only.
+fn is_alone() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    // Two links are the directory's own.
+    std::fs::metadata("/proc/self/task").is_ok_and(|it| it.nlink() == 3)
+}
+
+extern "C" fn stay_behind<F: FnOnce()>(work: *const Cell<Option<F>>) -> ! {
+    // SAFETY: whoever made us only ends, so it is there and ours alone.
+    let work = unsafe { &*work };
+    // A reader who waits for the end of our output need not wait for us, and who ends all programs
+    // of a terminal does not mean us. Both fail for nobody who could do anything about it.
+    rustix::process::setsid().ok();
+    // SAFETY: close_range takes three numbers; nobody uses these descriptors any more.
+    unsafe { sys::call(libc::SYS_close_range, [0, 2, 0, 0, 0]) }.ok();
+    if let Some(work) = work.take() {
+        work();
+    }
+    end(0)
 }
 
 /// Readable when a child has ended, whoever's child it was before.

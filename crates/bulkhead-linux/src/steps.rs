@@ -28,7 +28,7 @@ use crate::{
     mounts::{Attributes, Inode},
 };
 
-pub(crate) use apply::{Trees, apply};
+pub(crate) use apply::{Trees, apply, out_of_the_way};
 pub(crate) use network::Bench;
 
 /// One step; paths without a leading slash are below the base.
@@ -121,6 +121,29 @@ pub enum Step {
         /// What may be done through it.
         attributes: Attributes,
     },
+    /// Show a part of the tree at another place too, with the same attributes: for what nobody but
+    /// the host's administrator and ourselves can swap for something else.
+    Again {
+        /// What.
+        source: CString,
+        /// Where.
+        target: Place,
+    },
+    /// The same where the target may not be there, which is as well.
+    Cover {
+        /// With what.
+        source: CString,
+        /// What.
+        target: Place,
+    },
+    /// Make this file the program that the child becomes: through a mount on which nobody can write,
+    /// because inside it may belong to whoever the programs are (CVE-2019-5736).
+    Guest {
+        /// Which file.
+        source: CString,
+        /// Which inode that must be.
+        expect: Inode,
+    },
     /// Mount what the parent has prepared.
     Attach {
         /// Which of the descriptors that were received.
@@ -166,10 +189,14 @@ pub enum Step {
         /// The socket on which the parent takes it.
         to: RawFd,
     },
-    /// Make what is mounted at `target` read-only.
-    Seal {
+    /// Restrict what is mounted at `target`.
+    Restrict {
         /// Where.
         target: CString,
+        /// What may still be done through it.
+        attributes: Attributes,
+        /// How far.
+        reach: Reach,
     },
     /// Make `new` the root and let go of everything else.
     Enter,
@@ -212,6 +239,15 @@ impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.path.to_string_lossy())
     }
+}
+
+/// How far a restriction reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The one mount.
+    Alone,
+    /// Also what is mounted in it at that time.
+    All,
 }
 
 /// Whether the groups of the caller can be left.
@@ -260,6 +296,13 @@ impl fmt::Display for Step {
             Self::Bind { source, target, attributes, .. } => {
                 write!(out, "show `{}` at `{target}` {attributes:?}", text(source))
             }
+            Self::Again { source, target } => {
+                write!(out, "show `{}` at `{target}` too", text(source))
+            }
+            Self::Cover { source, target } => {
+                write!(out, "show `{}` at `{target}` if it is there", text(source))
+            }
+            Self::Guest { source, .. } => write!(out, "take `{}` for the guest", text(source)),
             Self::Attach { target, .. } => {
                 write!(out, "show a translated tree at `{target}`")
             }
@@ -276,7 +319,9 @@ impl fmt::Display for Step {
                 doors.iter().try_for_each(|door| write!(out, " {door}"))
             }
             Self::Hand { .. } => out.write_str("hand the base to the parent"),
-            Self::Seal { target } => write!(out, "make `{}` read-only", text(target)),
+            Self::Restrict { target, attributes, reach } => {
+                write!(out, "restrict `{}` to {attributes:?} ({reach:?})", text(target))
+            }
             Self::Enter => out.write_str("enter the new root and leave the host's tree"),
             Self::Capabilities => out.write_str("let no program bring capabilities"),
             Self::Descriptors { .. } => out.write_str("close all descriptors"),

@@ -70,7 +70,8 @@ impl Birth {
         let (orders, theirs) = pair.map_err(|it| built("make a pair of sockets")(it.into()))?;
         let child = Ends { orders: theirs.as_raw_fd(), control: control.as_raw_fd() };
         let mut none = Trees::after(0, identity);
-        let mut steps = realize(lower::first(shape, &identity), child, &mut none)?;
+        let mut steps =
+            realize(lower::first(shape, &identity, guest.line()), child, &mut none)?;
         steps.insert(1, Step::Close { file: orders.as_raw_fd() });
         let embryo = Embryo {
             steps,

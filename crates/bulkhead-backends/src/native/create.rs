@@ -20,7 +20,7 @@ use super::{
 use crate::{
     BackendError,
     guest::Link,
-    identity::{self, Identity, is_host_root},
+    identity,
     workspace::stand_in::{Material, StandIns},
 };
 
@@ -103,12 +103,11 @@ impl Native {
 
 /// What would be done for `plan`, a line each.
 pub(super) fn describe(native: &Native, plan: &Plan) -> Result<Vec<String>, BackendError> {
-    let identity =
-        if is_host_root() { Identity::Mapped { outside: 0 } } else { identity::own() };
+    let identity = identity::expected();
     let shape = Shape::of(plan);
     let image = native.hold(plan)?;
     let (house, survey) = (House::survey(shape.root), survey(plan, image.as_ref())?);
-    let mut lines = lower::first(shape, &identity);
+    let mut lines = lower::first(shape, &identity, None);
     let mut tree = lower::second(shape, &house);
     lines.append(&mut tree.lines);
     lines.extend(tree.rest(plan, &house, &survey));

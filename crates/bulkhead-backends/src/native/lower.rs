@@ -10,7 +10,7 @@ use std::{ffi::CString, fmt, path::Path};
 use bulkhead_linux::{
     doors::Door,
     mounts::Attributes,
-    steps::{Groups, Kind, Place, Step, Way},
+    steps::{Groups, Kind, Place, Reach, Step, Way},
     walls::{Syscalls, Walls},
 };
 use bulkhead_policy::Plan;
@@ -73,7 +73,7 @@ impl fmt::Display for Line {
 
 /// The first list, which needs no look at the host: identity, network, the base. The child does it
 /// while the parent looks.
-pub(super) fn first(shape: Shape, identity: &Identity) -> Vec<Line> {
+pub(super) fn first(shape: Shape, identity: &Identity, guest: Option<Line>) -> Vec<Line> {
     let mut steps = Steps::new(Way::Ours);
     steps.push(Step::Session);
     // First what takes longest and needs nobody: by then the parent has mapped the user.
@@ -98,6 +98,7 @@ pub(super) fn first(shape: Shape, identity: &Identity) -> Vec<Line> {
     let options = format!("size={OWN_BYTES},nr_inodes={OWN_INODES},mode=0755");
     steps.push(Step::Base { options: CString::new(options).unwrap_or_default() });
     lay_base(&mut steps);
+    steps.lines.extend(guest);
     steps.lines.push(Line::Receive);
     steps.lines
 }
@@ -111,8 +112,9 @@ pub(super) fn second(shape: Shape, house: &House) -> Unfinished {
     };
     let mut steps = Steps::new(root);
     if shape.root == Parts::Host {
-        steps.bind(c"root", None, paths::base(c"new"), Attributes::ReadWrite);
+        steps.again(c"root", paths::base(c"new"));
         own(&mut steps, house, None);
+        settings(&mut steps);
     }
     // What is held stays held until the guest is executed; this is done while nobody waits for it.
     steps.push(Step::Capabilities);
@@ -144,7 +146,7 @@ impl Unfinished {
                 shares::private(&mut steps, share, names, (place, paths::base(c"new")));
                 own(&mut steps, house, layers);
             }
-            None => settings(&mut steps, plan),
+            None => user(&mut steps, plan),
         }
         nameplate(&mut steps, plan, survey);
         names(&mut steps, plan, survey);
@@ -153,7 +155,11 @@ impl Unfinished {
         home(&mut steps, plan, survey);
         shares::lower(&mut steps, plan, survey);
         if survey.root.is_none() {
-            steps.push(Step::Seal { target: c"new".to_owned() });
+            steps.push(Step::Restrict {
+                target: c"new".to_owned(),
+                attributes: Attributes::ReadOnly,
+                reach: Reach::Alone,
+            });
         }
         network(&mut steps, plan);
         steps.lines.push(Line::Hand);
@@ -204,6 +210,9 @@ fn lay_base(steps: &mut Steps) {
     steps.push(Step::Dir { path: paths::base(c"blank"), mode: 0o755 });
     let blank = Step::File { path: paths::base(c"blank/file"), content: Box::default() };
     steps.push(blank);
+    steps.push(Step::Dir { path: paths::base(c"blank/dir"), mode: 0o755 });
+    // What lies on many places is restricted once.
+    steps.bind(c"blank", None, paths::base(c"blank"), Attributes::Inert);
 }
 
 fn note() -> Box<[u8]> {
@@ -215,9 +224,17 @@ fn note() -> Box<[u8]> {
 
 /// The sandbox's own tree: programs, settings, private directories, `/proc`, `/dev`.
 fn own(steps: &mut Steps, house: &House, layers: Option<&Layers>) {
+    if !house.own.is_empty() {
+        // Much of it is shown, and none of it is anybody's but the administrator's.
+        steps.push(Step::Dir { path: paths::base(c"etc"), mode: 0o755 });
+        steps.bind(c"/etc", None, paths::base(c"etc"), Attributes::ReadOnly);
+    }
     for entry in &house.own {
         match entry {
             Entry::Link { path, to } => steps.link(path, to),
+            Entry::Is { path, looked } if path.starts_with("/etc") => {
+                steps.show_again(&paths::staged(path), path, looked.kind);
+            }
             Entry::Is { path, looked } => steps.show(path, *looked, Attributes::ReadOnly),
         }
     }
@@ -236,18 +253,22 @@ fn own(steps: &mut Steps, house: &House, layers: Option<&Layers>) {
     steps.dir_all("/proc".as_ref());
     let target = steps.place("/proc".as_ref());
     steps.push(Step::Mount { kind: Kind::Proc, target });
-    dev::mask_proc(steps, house);
+    dev::mask_proc(steps);
     dev::lower(steps, house);
 }
 
-/// Settings that are not the host's.
-fn settings(steps: &mut Steps, plan: &Plan) {
-    let user = format!("sandbox:x:{INSIDE}:{INSIDE}:sandbox:{}:/bin/bash\n", plan.home());
-    steps.file("/etc/passwd", &format!("{}{user}", root::PASSWD));
+/// Settings that are not the host's, the same in every sandbox.
+fn settings(steps: &mut Steps) {
     steps.file("/etc/group", &format!("{}sandbox:x:{INSIDE}:\n", root::GROUP));
     steps.file("/etc/hosts", root::HOSTS);
     steps.file("/etc/hostname", "bulkhead\n");
     steps.file("/etc/nsswitch.conf", root::NSSWITCH);
+}
+
+/// Who programs are.
+fn user(steps: &mut Steps, plan: &Plan) {
+    let user = format!("sandbox:x:{INSIDE}:{INSIDE}:sandbox:{}:/bin/bash\n", plan.home());
+    steps.file("/etc/passwd", &format!("{}{user}", root::PASSWD));
 }
 
 fn home(steps: &mut Steps, plan: &Plan, survey: &Survey) {

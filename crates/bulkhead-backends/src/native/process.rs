@@ -1,7 +1,7 @@
 //! A program in a sandbox of namespaces.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -10,18 +10,19 @@ use bulkhead_spec::{Bytes, Ending};
 use super::sandbox::Shared;
 use crate::{
     BackendError, Process, ProcessHandle, Streams,
-    guest::{Counted, Disk, Ended, Program, Status},
+    guest::{After, Counted, Disk, Ended, Program, Status},
 };
 
 pub(super) struct NativeProcess {
     program: Program,
     shared: Arc<Shared>,
+    after: After,
     ending: Option<Ending>,
 }
 
 impl NativeProcess {
-    pub(super) fn new(program: Program, shared: Arc<Shared>) -> Self {
-        Self { program, shared, ending: None }
+    pub(super) fn new(program: Program, shared: Arc<Shared>, after: After) -> Self {
+        Self { program, shared, after, ending: None }
     }
 
     /// What ended the program, as those say who end programs.
@@ -63,6 +64,9 @@ impl Process for NativeProcess {
         let ending = match self.program.wait().await? {
             Some(Ended { status, disk, counted }) => {
                 self.note(counted);
+                if self.after == After::End {
+                    self.shared.leaves.store(true, Ordering::Relaxed);
+                }
                 self.ending(status, disk)
             }
             // The guest is gone, and everything with it.

@@ -4,7 +4,10 @@ use std::{
     io,
     os::fd::{AsFd as _, OwnedFd},
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,7 +25,7 @@ use tokio::{io::unix::AsyncFd, sync::OnceCell, time::timeout};
 
 use super::{copier::Source, process::NativeProcess};
 use crate::{
-    BackendError, Bounds, Copied, Copier, Doors, Freezer, Process, Sandbox,
+    BackendError, Bounds, Copied, Copier, Doors, Freezer, Process, Remains, Sandbox,
     guest::{After, Link, Unready, watch},
     identity::Owner,
     workspace::stand_in::StandIns,
@@ -30,6 +33,10 @@ use crate::{
 
 /// How long the kernel may take to end a sandbox before we say that it is stuck.
 const STUCK: Duration = Duration::from_secs(10);
+
+/// How long a guest may take that ends by itself. Most take a fraction of a millisecond; what holds it
+/// up is a crowd of other processes, which die sooner if they are ended together.
+const LEAVING: Duration = Duration::from_millis(20);
 
 /// The room. Its fields are dropped in this order: first the programs, then what held them.
 pub(super) struct NativeSandbox {
@@ -51,6 +58,8 @@ pub(super) struct Shared {
     link: Link,
     cgroup: Option<Cgroup>,
     limits: Mutex<Limits>,
+    /// Whether the guest has said its last and ends by itself.
+    pub(super) leaves: AtomicBool,
     /// What the guest counted, for hosts where no cgroup does.
     pub(super) counted: Mutex<Usage>,
 }
@@ -79,6 +88,7 @@ impl NativeSandbox {
             link,
             cgroup: held.cgroup.take(),
             limits: Mutex::new(*limits),
+            leaves: AtomicBool::new(false),
             counted: Mutex::new(Usage::default()),
         };
         let (shared, ready) = (Arc::new(shared), OnceCell::new());
@@ -157,21 +167,44 @@ impl Shared {
         }
     }
 
+    /// Whether the last program has ended, and none is left of those that it started.
+    fn is_deserted(&self) -> Result<bool, BackendError> {
+        let last = self.leaves.load(Ordering::Relaxed);
+        Ok(last && self.newborn().is_deserted().map_err(failed_to_end)?)
+    }
+
+    /// Waits until no process is left, and ends those that do not end by themselves.
+    async fn end(&self) -> Result<(), BackendError> {
+        if self.leaves.load(Ordering::Relaxed)
+            && let Ok(Ok(mut ready)) = timeout(LEAVING, self.ended.readable()).await
+        {
+            ready.retain_ready();
+            let reaped = self.newborn().reap();
+            return reaped.map_err(failed_to_end);
+        }
+        self.kill().await
+    }
+
     /// Ends every process and waits until none is left.
     pub(super) async fn kill(&self) -> Result<(), BackendError> {
-        let failed = |source| BackendError::System { action: "end the sandbox", source };
         if let Some(cgroup) = &self.cgroup {
-            cgroup.kill().map_err(|error| failed(io::Error::other(error)))?;
+            cgroup.kill().map_err(|error| failed_to_end(io::Error::other(error)))?;
         }
-        self.newborn().kill().map_err(failed)?;
+        self.newborn().kill().map_err(failed_to_end)?;
         match timeout(STUCK, self.ended.readable()).await {
             Ok(ready) => {
-                ready.map_err(failed)?.retain_ready();
-                self.newborn().reap().map_err(failed)
+                ready.map_err(failed_to_end)?.retain_ready();
+                self.newborn().reap().map_err(failed_to_end)
             }
-            Err(_elapsed) => Err(failed(io::Error::other("a process is stuck in the kernel"))),
+            Err(_elapsed) => {
+                Err(failed_to_end(io::Error::other("a process is stuck in the kernel")))
+            }
         }
     }
+}
+
+fn failed_to_end(source: io::Error) -> BackendError {
+    BackendError::System { action: "end the sandbox", source }
 }
 
 impl NativeSandbox {
@@ -186,7 +219,7 @@ impl NativeSandbox {
         self.ready.get_or_try_init(|| self.stand()).await?;
         self.shared.newborn().wean();
         let program = starting.finish().await.map_err(|it| it.of(exec))?;
-        Ok(NativeProcess::new(program, Arc::clone(&self.shared)))
+        Ok(NativeProcess::new(program, Arc::clone(&self.shared), after))
     }
 }
 
@@ -231,11 +264,21 @@ impl Sandbox for NativeSandbox {
     }
 
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
-        self.shared.kill().await?;
+        self.shared.end().await?;
         crash::point();
         let Self { shared, ready: _, stand_ins, owner, doors, image, disk } = *self;
         drop((shared, stand_ins, owner, doors, image, disk));
         Ok(())
+    }
+
+    async fn leave(mut self: Box<Self>) -> Result<Remains, BackendError> {
+        if !self.shared.is_deserted()? {
+            return self.destroy().await.map(|()| Remains::default());
+        }
+        crash::point();
+        // Nobody is left to make what they stand for.
+        let stand_ins = std::mem::take(&mut self.stand_ins);
+        Ok(Remains::of(Box::new(stand_ins), self))
     }
 }
 

@@ -36,8 +36,6 @@ pub(super) struct House {
     pub(super) own: Vec<Entry>,
     /// Devices.
     pub(super) devices: Vec<Entry>,
-    /// Paths of `/proc` that this kernel has.
-    pub(super) proc: Vec<(PathBuf, FileType)>,
 }
 
 /// What was found of that which the plan names.
@@ -71,17 +69,7 @@ impl House {
             Parts::Host => root::PROGRAMS.iter().chain(&root::SETTINGS).copied().collect(),
             Parts::Other => Vec::new(),
         };
-        let proc = root::HIDDEN_IN_PROC
-            .iter()
-            .chain(&root::EMPTY_IN_PROC)
-            .chain(&root::READ_ONLY_IN_PROC);
-        let kind =
-            |path: &&str| Some((PathBuf::from(path), looked(Path::new(path)).ok()?.kind));
-        Self {
-            own: entries(&own),
-            devices: entries(&root::DEVICES),
-            proc: proc.filter_map(kind).collect(),
-        }
+        Self { own: entries(&own), devices: entries(&root::DEVICES) }
     }
 }
 

@@ -16,19 +16,20 @@ use rustix::{
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
         MoveMountFlags, UnmountFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string,
-        fsmount, fsopen, mount, mount_change, mount_remount, move_mount, unmount,
+        fsmount, fsopen, mount, mount_bind_recursive, mount_change, mount_remount, move_mount,
+        unmount,
     },
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
     process::{chdir, pivot_root, setsid},
 };
 
 use super::{
-    Groups, Kind, Place, Step, Way,
+    Groups, Kind, Place, Reach, Step, Way,
     network::{self, Bench},
 };
 use crate::{
     doors,
-    mounts::{Attributes, detached, restrict, restrict_alone},
+    mounts::{Attributes, Inode, detached, restrict, restrict_alone},
     orphan::await_readable,
     routes::own_every_address,
     sys,
@@ -49,13 +50,32 @@ pub(crate) struct Trees<'a> {
     bench: &'a Bench,
     /// Who makes the network.
     helper: Option<i32>,
+    /// The program that the child becomes, if a step has said so.
+    guest: Option<RawFd>,
     received: [RawFd; MOST_TREES],
     count: usize,
 }
 
 impl<'a> Trees<'a> {
     pub(crate) fn none(parent: RawFd, bench: &'a Bench) -> Self {
-        Self { parent, bench, helper: None, received: [-1; MOST_TREES], count: 0 }
+        Self { parent, bench, helper: None, guest: None, received: [-1; MOST_TREES], count: 0 }
+    }
+
+    /// The program that a step has found.
+    pub(crate) fn guest(&self) -> Option<RawFd> {
+        self.guest
+    }
+
+    fn find_guest(&mut self, source: &CStr, expect: Inode) -> Result<(), Errno> {
+        const GUEST: &CStr = c"guest";
+        mknodat(CWD, GUEST, FileType::RegularFile, Mode::from(0o644), 0)?;
+        let tree = detached(source, Some(expect))?;
+        restrict(tree.as_fd(), Attributes::ReadOnly)?;
+        let from = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(tree, c"", CWD, GUEST, from)?;
+        let found = rustix::fs::open(GUEST, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        self.guest = Some(out_of_the_way(found.as_raw_fd())?);
+        Ok(())
     }
 
     /// Enters a network of our own: the one that was begun, or one that is made on the spot.
@@ -118,11 +138,12 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
         Step::Link { path, to } => at(path, |dir, name| symlinkat(to.as_c_str(), dir, name)),
         Step::Bind { source, expect, target, attributes } => {
             let tree = detached(source, *expect)?;
-            if !is_restricted(source, *attributes) {
-                restrict(tree.as_fd(), *attributes)?;
-            }
+            restrict(tree.as_fd(), *attributes)?;
             attach(tree.as_fd(), target)
         }
+        Step::Again { source, target } => again(source, target),
+        Step::Cover { source, target } => cover(source, target),
+        Step::Guest { source, expect } => trees.find_guest(source, *expect),
         Step::Attach { tree, target } => attach(trees.get(*tree)?, target),
         Step::Overlay { lower, upper, work, target } => overlay(lower, [upper, work], target),
         Step::Mount { kind, target } => kernel_mount(*kind, target),
@@ -143,9 +164,12 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
             )?;
             doors::hand(&[base.as_fd()], borrow(*to))
         }
-        Step::Seal { target } => {
+        Step::Restrict { target, attributes, reach } => {
             let mounted = open_below(target, OFlags::PATH | OFlags::DIRECTORY)?;
-            restrict_alone(mounted.as_fd(), Attributes::ReadOnly)
+            match reach {
+                Reach::Alone => restrict_alone(mounted.as_fd(), *attributes),
+                Reach::All => restrict(mounted.as_fd(), *attributes),
+            }
         }
         Step::Enter => enter(),
         Step::Capabilities => drop_bounding().and_then(|()| lock_securebits()),
@@ -304,10 +328,24 @@ fn rewrite(place: &Place, content: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Whether what is shown has these attributes already: everything in the base is ours, and has at
-/// least what the base has.
-fn is_restricted(source: &CStr, attributes: Attributes) -> bool {
-    attributes == Attributes::ReadWrite && source.to_bytes().first() != Some(&b'/')
+/// One call where the way there is known, for there are dozens of these.
+fn again(source: &CStr, target: &Place) -> Result<(), Errno> {
+    match target.way {
+        Way::Ours => mount_bind_recursive(source, target.path.as_c_str()),
+        Way::Foreign => attach(detached(source, None)?.as_fd(), target),
+    }
+}
+
+fn cover(source: &CStr, target: &Place) -> Result<(), Errno> {
+    match again(source, target) {
+        // It must be the target that is not there.
+        Err(Errno::NOENT) => match open_below(&target.path, OFlags::PATH | OFlags::NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(()),
+            Ok(_) => Err(Errno::NOENT),
+            Err(errno) => Err(errno),
+        },
+        done => done,
+    }
 }
 
 fn attach(tree: BorrowedFd<'_>, target: &Place) -> Result<(), Errno> {
@@ -403,6 +441,15 @@ fn enter() -> Result<(), Errno> {
     pivot_root(c".", c".")?;
     unmount(c".", UnmountFlags::DETACH)?;
     chdir(c"/")
+}
+
+/// A copy of the descriptor, which is not where the last step puts the control stream.
+pub(crate) fn out_of_the_way(fd: RawFd) -> Result<RawFd, Errno> {
+    let (fd, copy) =
+        (fd.unsigned_abs() as usize, libc::F_DUPFD_CLOEXEC.unsigned_abs() as usize);
+    // SAFETY: fcntl F_DUPFD_CLOEXEC takes three numbers.
+    let copy = unsafe { sys::call(libc::SYS_fcntl, [fd, copy, 4, 0, 0]) }?;
+    i32::try_from(copy).map_err(|_| Errno::BADF)
 }
 
 fn descriptors(control: RawFd) -> Result<(), Errno> {

@@ -5,6 +5,7 @@
 //! behind as a descriptor. Invariant 4 holds for it as well.
 
 use std::{
+    io,
     os::fd::{AsRawFd as _, OwnedFd, RawFd},
     sync::atomic::{AtomicI32, Ordering},
 };
@@ -28,8 +29,8 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new() -> Self {
-        Self { stack: Stack::of(STACK), made: AtomicI32::new(0) }
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { stack: Stack::of(STACK)?, made: AtomicI32::new(0) })
     }
 
     /// Has a helper begin to make a network; returns its process.

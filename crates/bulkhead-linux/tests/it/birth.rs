@@ -115,8 +115,7 @@ fn born_from(guest: &OwnedFd, guest_at: RawFd, control_at: RawFd) -> String {
     let (control_is, guest_is) = (control.as_raw_fd(), program.as_raw_fd());
     let embryo = Embryo {
         steps: vec![Step::Descriptors { control: control_is }],
-        guest: guest_is,
-
+        guest: Some(guest_is),
         cgroup: None,
     };
     let newborn = embryo.bear().unwrap();

@@ -125,7 +125,7 @@ impl Room {
         // A test that waits for ever is one that fails.
         stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         steps.push(Step::Descriptors { control: theirs.as_raw_fd() });
-        let guest = guest.as_raw_fd();
+        let guest = Some(guest.as_raw_fd());
         let embryo = Embryo { steps, guest, cgroup: None };
         Self { newborn: embryo.bear().unwrap(), stream }
     }

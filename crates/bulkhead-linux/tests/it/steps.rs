@@ -11,7 +11,7 @@ use std::path::Path;
 
 use bulkhead_linux::identity::{Opener, Translation};
 use bulkhead_linux::mounts::{Attributes, look, translated};
-use bulkhead_linux::steps::{Kind, Step};
+use bulkhead_linux::steps::{Kind, Reach, Step};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tempfile::TempDir;
 
@@ -97,7 +97,11 @@ fn a_sealed_root_is_read_only_and_its_mounts_are_not() {
     let steps = vec![
         dir(c"new/share"),
         bind(directory.path(), c"new/share", Attributes::ReadWrite),
-        Step::Seal { target: c"new".to_owned() },
+        Step::Restrict {
+            target: c"new".to_owned(),
+            attributes: Attributes::ReadOnly,
+            reach: Reach::Alone,
+        },
     ];
     let script = "mkdir /made 2>&1; echo ok > /share/file; cat /share/file";
     let expected = "mkdir: cannot create directory '/made': Read-only file system\nok\n";

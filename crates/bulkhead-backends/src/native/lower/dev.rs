@@ -4,11 +4,11 @@ use std::{ffi::OsStr, path::Path};
 
 use bulkhead_linux::{
     mounts::Attributes,
-    steps::{Kind, Step},
+    steps::{Kind, Reach, Step},
 };
 use rustix::fs::FileType;
 
-use super::paths::{Steps, base, inside};
+use super::paths::{Steps, base, inside, outside};
 use crate::native::{
     root,
     survey::{Entry, House},
@@ -31,9 +31,10 @@ pub(super) fn lower(steps: &mut Steps, house: &House) {
         if let Entry::Is { path, looked } = entry
             && looked.kind == FileType::CharacterDevice
         {
-            steps.show(path, *looked, Attributes::Device);
+            steps.show_again(&outside(path), path, looked.kind);
         }
     }
+    restrict(steps, Attributes::Device, Reach::All);
     for (path, to) in LINKS {
         steps.link(Path::new(path), OsStr::new(to));
     }
@@ -41,21 +42,24 @@ pub(super) fn lower(steps: &mut Steps, house: &House) {
     let target = steps.place("/dev/pts".as_ref());
     steps.push(Step::Mount { kind: Kind::Pts, target });
     steps.private(c"shm", "/dev/shm".as_ref());
-    steps.push(Step::Seal { target: inside("/dev".as_ref()) });
+    restrict(steps, Attributes::ReadOnly, Reach::Alone);
+}
+
+fn restrict(steps: &mut Steps, attributes: Attributes, reach: Reach) {
+    steps.push(Step::Restrict { target: inside("/dev".as_ref()), attributes, reach });
 }
 
 /// Hides what tells about the host, and makes read-only what changes it.
-pub(super) fn mask_proc(steps: &mut Steps, house: &House) {
-    let among = |list: &[&str], path: &Path| list.iter().any(|it| Path::new(it) == path);
-    for (path, kind) in &house.proc {
+pub(super) fn mask_proc(steps: &mut Steps) {
+    let hidden = root::HIDDEN_IN_PROC.iter().map(|it| (c"blank/file", it));
+    let empty = root::EMPTY_IN_PROC.iter().map(|it| (c"blank/dir", it));
+    for (source, path) in hidden.chain(empty) {
         // Of the kernel's making: there is no link on the way that we did not mean.
-        let target = steps.place(path);
-        if among(&root::READ_ONLY_IN_PROC, path) {
-            steps.bind(&inside(path), None, target, Attributes::Inert);
-        } else if *kind == FileType::Directory {
-            steps.bind(c"lower", None, target, Attributes::Inert);
-        } else {
-            steps.bind(c"blank/file", None, target, Attributes::Inert);
-        }
+        let target = steps.place(path.as_ref());
+        steps.push(Step::Cover { source: source.to_owned(), target });
+    }
+    for path in root::READ_ONLY_IN_PROC {
+        let (itself, target) = (inside(path.as_ref()), steps.place(path.as_ref()));
+        steps.bind(&itself, None, target, Attributes::Inert);
     }
 }

@@ -75,6 +75,11 @@ pub(super) fn outside(path: &Path) -> CString {
     below(b"", path)
 }
 
+/// `path` of the host where it lies in the base under its own name.
+pub(super) fn staged(path: &Path) -> CString {
+    below(b".", path)
+}
+
 fn below(base: &[u8], path: &Path) -> CString {
     // Paths of a plan have no NUL: `GuestPath` and `HostPath` refuse it.
     CString::new([base, path.as_os_str().as_encoded_bytes()].concat()).unwrap_or_default()
@@ -165,10 +170,22 @@ impl Steps {
         self.cover(path);
     }
 
+    /// The same for what already has its attributes at `source`.
+    pub(super) fn show_again(&mut self, source: &CStr, path: &Path, kind: FileType) {
+        self.stand(path, kind);
+        self.again(source, self.place(path));
+        self.cover(path);
+    }
+
     /// Shows a directory of the base at `path`; more can be made in it.
     pub(super) fn private(&mut self, source: &CStr, path: &Path) {
         self.dir_all(path);
-        self.bind(source, None, self.place(path), Attributes::ReadWrite);
+        self.again(source, self.place(path));
+    }
+
+    /// Shows `source` at `target` with the attributes that it has.
+    pub(super) fn again(&mut self, source: &CStr, target: Place) {
+        self.push(Step::Again { source: source.to_owned(), target });
     }
 
     pub(super) fn cover(&mut self, path: &Path) {

@@ -97,6 +97,6 @@ fn protect(steps: &mut Steps, path: &Path, how: How) {
             steps.bind(&itself, None, target, Attributes::ReadOnly);
         }
         How::AbsentGit => steps.bind(c"empty", None, target, Attributes::Inert),
-        How::Hidden => steps.bind(c"blank/file", None, target, Attributes::Inert),
+        How::Hidden => steps.again(c"blank/file", target),
     }
 }

@@ -1,4 +1,5 @@
-//! What every container is shown of ours: the guest, and what stands in the place of other things.
+//! Files of ours that sandboxes are made with: the guest, and what containers are shown in the place
+//! of other things.
 //!
 //! Laid once per version of the guest, in the state directory: what lies in a runtime directory
 //! often cannot be executed.
@@ -21,9 +22,8 @@ pub(crate) const NOTE: &str = "This name is protected: what stands here would be
     Whoever started the sandbox can allow it with: bulkhead run --unprotect NAME\n";
 
 /// The directory that holds them: `guest`, the empty file `blank`, the directory `empty`.
-pub(super) fn lay(state: &Path) -> io::Result<PathBuf> {
-    let all = state.join("guest");
-    let dir = all.join(VERSION);
+pub(crate) fn lay(state: &Path) -> io::Result<PathBuf> {
+    let (all, dir) = (state.join("guest"), dir(state));
     if dir.is_dir() {
         return Ok(dir);
     }
@@ -43,6 +43,15 @@ pub(super) fn lay(state: &Path) -> io::Result<PathBuf> {
         Err(_) if dir.is_dir() => std::fs::remove_dir_all(&draft).map(|()| dir),
         renamed => renamed.map(|()| dir),
     }
+}
+
+fn dir(state: &Path) -> PathBuf {
+    state.join("guest").join(VERSION)
+}
+
+/// Where the guest is, if it was laid.
+pub(crate) fn guest(state: &Path) -> PathBuf {
+    dir(state).join("guest")
 }
 
 fn file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
