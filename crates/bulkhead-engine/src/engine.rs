@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use bulkhead_backends::{Backend, Sandbox};
+use bulkhead_backends::{Backend, Remains, Sandbox};
 use bulkhead_policy::{Disk, ExecPlan, Guide, Plan, Policy, Settled};
 use bulkhead_spec::{
     EgressUsage, Event, Exec, Guarantees, ImageFacts, Outcome, Root, Spec, escape_bytes,
@@ -49,6 +49,15 @@ pub(crate) struct Built {
     pub(crate) way_out: Option<WayOut>,
     /// What its programs must know.
     pub(crate) guide: Option<Guide>,
+}
+
+/// What a run waits for in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Until {
+    /// That nothing is left of the sandbox.
+    Removed,
+    /// That nothing happens in it.
+    Deserted,
 }
 
 /// A room that was decided and has its place.
@@ -171,6 +180,27 @@ impl Engine {
         placed: &Placed<'_>,
         console: Console,
     ) -> Result<Outcome, RunError> {
+        let (outcome, _nothing) = self.run_until(placed, console, Until::Removed).await?;
+        Ok(outcome)
+    }
+
+    /// Like [`Engine::run`], for callers who have better things to do than to wait for the kernel:
+    /// when this returns, nothing happens in the sandbox any more, and what is left of it is removed
+    /// when they drop it.
+    pub async fn run_leaving(
+        &self,
+        placed: &Placed<'_>,
+        console: Console,
+    ) -> Result<(Outcome, Remains), RunError> {
+        self.run_until(placed, console, Until::Deserted).await
+    }
+
+    async fn run_until(
+        &self,
+        placed: &Placed<'_>,
+        console: Console,
+        until: Until,
+    ) -> Result<(Outcome, Remains), RunError> {
         let Placed { id, plan, backend, upheld, missing, .. } = placed;
         let started = Instant::now();
         let Built { sandbox, way_out, guide } = self.build(id, plan, *backend).await?;
@@ -179,7 +209,10 @@ impl Engine {
         // Its thread ends while the sandbox is removed.
         way_out.iter().for_each(WayOut::close);
         let usage = sandbox.usage();
-        sandbox.destroy().await?;
+        let mut remains = match until {
+            Until::Removed => sandbox.destroy().await.map(|()| Remains::default())?,
+            Until::Deserted => sandbox.leave().await?,
+        };
         let egress = way_out.map(WayOut::end);
         let ended = match ended {
             Ok(ended) => ended,
@@ -197,7 +230,9 @@ impl Engine {
         }
         self.ledger.record(id, &Event::Ended { ending, usage })?;
         self.ledger.record(id, &Event::Destroyed)?;
-        Ok(Outcome {
+        // Last, because it goes faster the further the kernel is with the rest.
+        remains.clear_visible();
+        let outcome = Outcome {
             ending,
             sandbox: id.clone(),
             backend: backend.name(),
@@ -209,7 +244,8 @@ impl Engine {
             missing: missing.clone(),
             stdout,
             stderr,
-        })
+        };
+        Ok((outcome, remains))
     }
 
     /// Starts the program and stays with it until its end.
@@ -224,6 +260,9 @@ impl Engine {
         let exec = guided.as_ref().unwrap_or(exec);
         let process = sandbox.exec_last(exec).await?;
         self.ledger.record(id, &Event::Started)?;
+        // Nobody wants to know yet. But whoever counts is found now, while there is time, and not when
+        // the program has ended and its caller waits.
+        sandbox.usage()?;
         let running = Running { sandbox, process, plan, exec, extent: Extent::Sandbox };
         let (ends, control) = console.split();
         supervise(running, ends, control).await

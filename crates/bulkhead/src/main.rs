@@ -12,6 +12,7 @@ mod failure;
 mod gitconfig;
 mod image;
 mod outside;
+mod parting;
 mod printer;
 mod report;
 mod share;
@@ -25,7 +26,6 @@ use args::{Args, Verb};
 use bulkhead_linux::{
     heap::Heap,
     prompt::{self, Children},
-    reap,
 };
 use commands::rooms;
 use config::Environment;
@@ -34,15 +34,14 @@ use printer::Printer;
 
 /// As much as a start takes.
 #[global_allocator]
-static HEAP: Heap = Heap::new(320 * 1024);
+static HEAP: Heap = Heap::new(192 * 1024);
 
 fn main() -> ! {
     prompt::ask(Children::Usual);
     let code = run();
-    // Nothing is left to tidy up but what the kernel takes back by itself, and somebody waits. That
-    // a reader is gone was told by whoever wrote.
+    // That a reader is gone was told by whoever wrote.
     io::stdout().flush().unwrap_or_default();
-    reap::end(code)
+    parting::end(code)
 }
 
 /// Reads the command line, does what it says, and returns the exit code.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use bulkhead_backends::Remains;
 use bulkhead_engine::{Engine, Placed};
 use bulkhead_spec::{Outcome, escape_bytes};
 use rustix::process::Signal;
@@ -17,6 +18,7 @@ use crate::{
     console::{self, Listener, RawMode, watch},
     engine,
     failure::Failure,
+    parting::{self, Behind},
     printer::{Printer, Talk},
     report::{Report, Streams},
     wish::{Caller, Wish},
@@ -123,18 +125,7 @@ fn perform(
             .map_err(|error| offer.unplaced(&error))?;
         warn_of_no_walls(wish.choice, args, printer);
         tell_place(&placed, offer.because.as_deref(), printer);
-        // What a killed run left is removed while this program runs, not before.
-        let (started, running) = oneshot::channel();
-        let swept = async {
-            // One that never runs has told so by letting go.
-            running.await.unwrap_or_default();
-            engine.sweep().await
-        };
-        let (ended, swept) = tokio::join!(attend(&engine, &placed, started), swept);
-        if let Err(error) = swept {
-            printer.warning(&Failure::of_run(&error).what);
-        }
-        ended
+        accompany(&engine, &placed, wish.paths.runtime.as_deref(), printer).await
     });
     if let (true, Ok(Ended::Outcome(outcome, _))) = (watched, &ended) {
         egress::summary(outcome, printer);
@@ -150,12 +141,36 @@ fn perform(
     })
 }
 
+/// Runs the program, and tidies up while it runs and when it has ended.
+async fn accompany(
+    engine: &Engine,
+    placed: &Placed<'_>,
+    runtime: Option<&Path>,
+    printer: &Printer,
+) -> Result<Ended, Failure> {
+    // What a killed run left is removed while this program runs, not before.
+    let (started, running) = oneshot::channel();
+    let swept = async {
+        // One that never runs has told so by letting go.
+        running.await.unwrap_or_default();
+        let swept = engine.sweep().await;
+        (swept, runtime.and_then(Behind::allowed))
+    };
+    let (ended, (swept, behind)) = tokio::join!(attend(engine, placed, started), swept);
+    if let Err(error) = swept {
+        printer.warning(&Failure::of_run(&error).what);
+    }
+    let (ended, remains) = ended?;
+    parting::leave(remains, behind);
+    Ok(ended)
+}
+
 /// Runs the program with the caller's streams, terminal and signals.
 async fn attend(
     engine: &Engine,
     placed: &Placed<'_>,
     started: oneshot::Sender<()>,
-) -> Result<Ended, Failure> {
+) -> Result<(Ended, Remains), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(Code::System, "could not use the terminal or the streams").because(error)
     };
@@ -165,12 +180,14 @@ async fn attend(
     console.started = Some(started);
     let raw = placed.exec.terminal().map(|_| RawMode::enter()).transpose().map_err(failed)?;
     let ended = tokio::select! {
-        outcome = engine.run(placed, console) => outcome.map(Box::new),
-        signal = watch(listener, control) => return Ok(Ended::Left(signal)),
+        ended = engine.run_leaving(placed, console) => ended,
+        signal = watch(listener, control) => {
+            return Ok((Ended::Left(signal), Remains::default()));
+        }
     };
     drop(raw);
-    let outcome = ended.map_err(|error| Failure::of_run(&error))?;
-    Ok(Ended::Outcome(outcome, streams))
+    let (outcome, remains) = ended.map_err(|error| Failure::of_run(&error))?;
+    Ok((Ended::Outcome(Box::new(outcome), streams), remains))
 }
 
 /// A file that did not take the output: its reader would miss something and not know it.

@@ -54,7 +54,7 @@ impl Asked<'_> {
                 .iter()
                 .any(|(from, _)| runtime.starts_with(from) || from.starts_with(runtime))
         };
-        if !touches(runtime) && !runtime.canonicalize().is_ok_and(|it| touches(&it)) {
+        if !touches(runtime) && !real(runtime).is_ok_and(|it| touches(&it)) {
             return Ok(Vec::new());
         }
         let failed = |why: String| {

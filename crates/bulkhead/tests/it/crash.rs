@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The control groups of the sandbox called `name`.
-fn groups(dir: &Path, name: &str) -> Vec<PathBuf> {
+pub(crate) fn groups(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -30,7 +30,7 @@ fn groups(dir: &Path, name: &str) -> Vec<PathBuf> {
 }
 
 /// All that is in and below `dir`.
-fn listing(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn listing(dir: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().flatten() {
         found.push(entry.path());

@@ -29,6 +29,7 @@ mod image;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
+mod parting;
 mod refusals;
 #[cfg(test)]
 mod rooms;
