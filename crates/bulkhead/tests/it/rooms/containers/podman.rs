@@ -150,3 +150,28 @@ fn a_room_of_a_users_podman_does_it_or_says_why_not() {
     site.fine(&["rm", "--force", "shop"]);
     site.leaves_nothing();
 }
+
+#[test]
+#[ignore = "starts Podman, as root; test.sh does"]
+fn the_disk_of_a_room_of_podman_is_copied_and_kept() {
+    let site = Site::with_room(Whose::Roots, &["--persist"]);
+    site.inside("echo one > /tmp/a; echo home > ~/b; mkdir -m 0 /tmp/shut");
+    site.fine(&["exec", "-d", "shop", "--", "bash", "-c", COUNT]);
+    site.fine(&["checkpoint", "create", "shop", "one"]);
+    site.inside("echo two > /tmp/a");
+    site.fine(&["stop", "shop"]);
+    site.fine(&["start", "shop"]);
+    assert_eq!(site.inside("cat /tmp/a ~/b; echo /tmp/*"), "two\nhome\n/tmp/a /tmp/shut\n");
+    site.fine(&["checkpoint", "restore", "one", "--force"]);
+    assert_eq!(site.inside("cat /tmp/a ~/b; echo /tmp/*"), "one\nhome\n/tmp/a /tmp/shut\n");
+    // One whose disk ends with it, too.
+    site.fine(&["checkpoint", "restore", "one", "--name", "beside"]);
+    let ids =
+        ["shop", "beside"].map(|it| site.fine(&["exec", it, "--", "cat", "/etc/machine-id"]));
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(site.fine(&["fork", "beside", "-n", "2"]), "beside-1\nbeside-2\n");
+    assert_eq!(site.fine(&["exec", "beside-2", "--", "cat", "/tmp/a"]), "one\n");
+    site.fine(&["rm", "--force", "shop", "beside", "beside-1", "beside-2"]);
+    site.fine(&["checkpoint", "rm", "one"]);
+    site.leaves_nothing();
+}
