@@ -22,7 +22,7 @@ mod props;
 mod turn;
 mod workspace;
 
-use bulkhead_policy::{ExecPlan, Plan};
+use bulkhead_policy::{Disk, ExecPlan, Plan};
 use bulkhead_spec::{
     Caught, Ending, Guarantees, ImageFacts, ImageRef, Limits, Terminal, Usage,
 };
@@ -81,8 +81,9 @@ pub trait Backend: Send + Sync {
     /// Whatever was built when the future is dropped is torn down again.
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError>;
 
-    /// Makes once what many sandboxes of this process, or of copies of it, can share.
-    fn expect_many(&self) -> Result<(), BackendError> {
+    /// Makes and looks at once what many sandboxes of this process, or of copies of it, can share.
+    /// Their disks begin as `disk` does.
+    fn expect_many(&self, _disk: &Disk) -> Result<(), BackendError> {
         Ok(())
     }
 

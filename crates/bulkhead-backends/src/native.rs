@@ -7,6 +7,7 @@
 //! guards take back whatever the parent had prepared.
 
 mod birth;
+mod common;
 mod copier;
 mod create;
 mod doors;
@@ -22,20 +23,17 @@ mod shape;
 mod survey;
 
 use std::{
-    os::fd::OwnedFd,
     path::PathBuf,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use bulkhead_image::Images;
 use bulkhead_linux::cgroup::{Cgroups, Delegation};
-use bulkhead_policy::Plan;
+use bulkhead_policy::{Disk, Plan};
 use bulkhead_spec::{ImageFacts, ImageRef};
 
-use self::{create::built, embryo::Embryo, findings::Host, program::Program, shape::Shape};
-use crate::{
-    Backend, BackendError, Finding, Sandbox, identity, props, turn, workspace::stand_in,
-};
+use self::{common::Common, embryo::Embryo, findings::Host, shape::Shape};
+use crate::{Backend, BackendError, Finding, Sandbox, props, turn, workspace::stand_in};
 
 /// Builds sandboxes from the kernel's own parts.
 #[derive(Debug)]
@@ -51,8 +49,8 @@ pub struct Native {
     refused: Option<String>,
     /// The next sandbox, if it was begun.
     ahead: Mutex<Option<Embryo>>,
-    /// The guest of every sandbox, if there will be many and none is laid for them.
-    guest: OnceLock<Arc<OwnedFd>>,
+    /// What every sandbox has, if there will be many.
+    common: OnceLock<Common>,
     /// Where roots come from that are images.
     images: Option<Images>,
 }
@@ -85,8 +83,8 @@ impl Native {
             probed
         };
         let Places { state, runtime, bus: _ } = places;
-        let (host, ahead, guest) = (OnceLock::new(), Mutex::new(None), OnceLock::new());
-        Self { state, runtime, cgroups, host, refused, ahead, guest, images: None }
+        let (host, ahead, common) = (OnceLock::new(), Mutex::new(None), OnceLock::new());
+        Self { state, runtime, cgroups, host, refused, ahead, common, images: None }
     }
 
     /// Begins a sandbox before anybody has decided about its plan, for a caller who will most likely
@@ -134,15 +132,10 @@ impl Backend for Native {
         Ok(Box::new(create::create(self, id, plan)?))
     }
 
-    fn expect_many(&self) -> Result<(), BackendError> {
+    fn expect_many(&self, disk: &Disk) -> Result<(), BackendError> {
         self.host.get_or_init(|| Host::probe(self.refused.clone()));
-        let identity = identity::expected();
-        let guest =
-            Program::for_many(&self.state, &identity).map_err(built("seal the guest"))?;
-        if let Some(guest) = guest {
-            // Whoever was first has written the same.
-            self.guest.set(guest).unwrap_or_default();
-        }
+        // Whoever was first has found the same.
+        self.common.set(Common::find(&self.state, disk)?).unwrap_or_default();
         Ok(())
     }
 

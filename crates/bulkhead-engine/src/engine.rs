@@ -268,9 +268,10 @@ impl Engine {
         supervise(running, ends, control).await
     }
 
-    /// Makes once what the rooms of this process and of its copies can share.
-    pub fn expect_many(&self) -> Result<(), RunError> {
-        Ok(self.backends.iter().try_for_each(|it| it.expect_many())?)
+    /// Makes and looks at once what the rooms of this process and of its copies can share. Their
+    /// disks begin as `disk` does.
+    pub fn expect_many(&self, disk: &Disk) -> Result<(), RunError> {
+        Ok(self.backends.iter().try_for_each(|it| it.expect_many(disk))?)
     }
 
     /// Removes what a killed Bulkhead left on this host.

@@ -34,7 +34,7 @@ pub use client::{
     Unpoured, Update, Upload,
 };
 pub use ended::{CopyDone, CopyWanted, NotCopied, copy_ended};
-pub use fork::fork;
+pub use fork::{Alike, fork};
 pub use journal::{
     Claim, End, Journal, JournalError, Keeping, Life, Lifetime, Listed, Pooled, Quota, Record,
     Then, Why, Wish,

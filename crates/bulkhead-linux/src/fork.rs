@@ -1,4 +1,4 @@
-//! A copy of this process.
+//! Copies of this process.
 
 use std::io;
 
@@ -11,16 +11,27 @@ pub enum Forked {
     Child,
 }
 
-/// Makes a copy of this process, which must have one thread only: of the others, the copy would
-/// have the locks that they held and nobody to open them.
-pub fn fork() -> io::Result<Forked> {
-    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
-        return Err(io::Error::other("a process with several threads cannot be copied"));
+/// A process that can be copied, because it has one thread only: of others, a copy would have the
+/// locks that they held and nobody to open them.
+#[derive(Debug)]
+pub struct Single(());
+
+impl Single {
+    /// Looks whether this process is one. Nobody starts a thread from here on.
+    pub fn now() -> io::Result<Self> {
+        if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+            return Err(io::Error::other("a process with several threads cannot be copied"));
+        }
+        Ok(Self(()))
     }
-    // SAFETY: there is no other thread, so the copy is as whole as the original.
-    match unsafe { libc::fork() } {
-        -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Forked::Child),
-        _ => Ok(Forked::Parent),
+
+    /// Makes a copy.
+    pub fn fork(&self) -> io::Result<Forked> {
+        // SAFETY: there is no other thread, so the copy is as whole as the original.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => Ok(Forked::Child),
+            _ => Ok(Forked::Parent),
+        }
     }
 }

@@ -3,8 +3,11 @@
 //! The C library that we link asks the kernel for memory page by page, and each page is mapped when
 //! it is first touched. Together that takes a noticeable part of a start.
 
+mod spans;
+
 use std::{
     alloc::{GlobalAlloc, Layout},
+    cell::Cell,
     ptr,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -12,20 +15,43 @@ use std::{
     },
 };
 
+use self::spans::Spans;
+
 use dlmalloc::{Allocator, Dlmalloc};
 use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
 
 /// An allocator for a whole program.
-pub struct Heap(Mutex<Dlmalloc<Pages>>);
+pub struct Heap(Mutex<Memory>);
+
+struct Memory {
+    own: Dlmalloc<Pages>,
+    /// Where that lies which was left.
+    left: Spans,
+}
 
 impl Heap {
     /// One that gets its first `bytes` mapped, some pages at a time.
     pub const fn new(bytes: usize) -> Self {
-        let mapped = AtomicUsize::new(bytes);
-        Self(Mutex::new(Dlmalloc::new_with_allocator(Pages { mapped })))
+        Self(Mutex::new(Memory {
+            own: Dlmalloc::new_with_allocator(Pages::new(bytes)),
+            left: Spans::NONE,
+        }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Dlmalloc<Pages>> {
+    /// Begins anew with `bytes`, mapped, and leaves everything that was allocated as it is, for good.
+    ///
+    /// For a copy of a process: its memory is that of the original until it is written to, and to
+    /// allocate and free here and there would copy it page by page. One that lies in too many places
+    /// goes on as it is.
+    pub fn renew(&self, bytes: usize) {
+        let mut memory = self.lock();
+        let Some(left) = memory.left.and(&memory.own.allocator().spans.get()) else { return };
+        memory.left = left;
+        // The one before does not give its pages back.
+        memory.own = Dlmalloc::new_with_allocator(Pages::new(bytes));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
         // Nothing in there panics halfway.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -36,22 +62,35 @@ impl Heap {
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller vouches for the layout.
-        unsafe { self.lock().malloc(layout.size(), layout.align()) }
+        unsafe { self.lock().own.malloc(layout.size(), layout.align()) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller vouches that it is ours, with this layout.
-        unsafe { self.lock().free(pointer, layout.size(), layout.align()) }
+        let mut memory = self.lock();
+        if !memory.left.contains(pointer.addr()) {
+            // SAFETY: the caller vouches that it is ours, with this layout.
+            unsafe { memory.own.free(pointer, layout.size(), layout.align()) }
+        }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller vouches for the layout.
-        unsafe { self.lock().calloc(layout.size(), layout.align()) }
+        unsafe { self.lock().own.calloc(layout.size(), layout.align()) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller vouches that it is ours, with this layout.
-        unsafe { self.lock().realloc(pointer, layout.size(), layout.align(), size) }
+        let mut memory = self.lock();
+        if !memory.left.contains(pointer.addr()) {
+            // SAFETY: the caller vouches that it is ours, with this layout.
+            return unsafe { memory.own.realloc(pointer, layout.size(), layout.align(), size) };
+        }
+        // SAFETY: the caller vouches for the size.
+        let fresh = unsafe { memory.own.malloc(size, layout.align()) };
+        if !fresh.is_null() {
+            // SAFETY: both are that long at least, and apart.
+            unsafe { ptr::copy_nonoverlapping(pointer, fresh, layout.size().min(size)) };
+        }
+        fresh
     }
 }
 
@@ -59,6 +98,22 @@ unsafe impl GlobalAlloc for Heap {
 struct Pages {
     /// How much more is to be mapped when it is asked for, and not when it is touched.
     mapped: AtomicUsize,
+    /// Where they are.
+    spans: Cell<Spans>,
+}
+
+impl Pages {
+    const fn new(mapped: usize) -> Self {
+        Self { mapped: AtomicUsize::new(mapped), spans: Cell::new(Spans::NONE) }
+    }
+
+    fn add(&self, pointer: *mut u8, size: usize) {
+        self.spans.set(self.spans.get().with(pointer.addr(), size));
+    }
+
+    fn remove(&self, pointer: *mut u8, size: usize) {
+        self.spans.set(self.spans.get().without(pointer.addr(), size));
+    }
 }
 
 // SAFETY: what is returned is fresh memory of the kernel's, which is zero, and what is given back is
@@ -76,24 +131,37 @@ unsafe impl Allocator for Pages {
         let mapped = unsafe {
             mmap_anonymous(ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
-        mapped.map_or((ptr::null_mut(), 0, 0), |it| (it.cast(), size, 0))
+        let Ok(mapped) = mapped else { return (ptr::null_mut(), 0, 0) };
+        self.add(mapped.cast(), size);
+        (mapped.cast(), size, 0)
     }
 
     fn remap(&self, pointer: *mut u8, old: usize, new: usize, can_move: bool) -> *mut u8 {
         let flags = if can_move { MremapFlags::MAYMOVE } else { MremapFlags::empty() };
         // SAFETY: dlmalloc gives its own segments, and uses what is returned.
         let moved = unsafe { mremap(pointer.cast(), old, new, flags) };
-        moved.map_or(ptr::null_mut(), <*mut _>::cast)
+        let Ok(moved) = moved else { return ptr::null_mut() };
+        self.remove(pointer, old);
+        self.add(moved.cast(), new);
+        moved.cast()
     }
 
     fn free_part(&self, pointer: *mut u8, old: usize, new: usize) -> bool {
         // SAFETY: as above; the end is given back.
-        unsafe { mremap(pointer.cast(), old, new, MremapFlags::empty()) }.is_ok()
+        let cut = unsafe { mremap(pointer.cast(), old, new, MremapFlags::empty()) }.is_ok();
+        if cut {
+            self.remove(pointer.wrapping_add(new), old.saturating_sub(new));
+        }
+        cut
     }
 
     fn free(&self, pointer: *mut u8, size: usize) -> bool {
         // SAFETY: as above; nobody uses it any more.
-        unsafe { munmap(pointer.cast(), size) }.is_ok()
+        let freed = unsafe { munmap(pointer.cast(), size) }.is_ok();
+        if freed {
+            self.remove(pointer, size);
+        }
+        freed
     }
 
     fn can_release_part(&self, _flags: u32) -> bool {
@@ -114,6 +182,43 @@ mod tests {
     use std::alloc::{GlobalAlloc as _, Layout};
 
     use super::Heap;
+
+    /// Three bytes of `heap`'s.
+    fn three(heap: &Heap, byte: u8) -> (*mut u8, Layout) {
+        let layout = Layout::from_size_align(3, 1).unwrap();
+        // SAFETY: the layout is not empty.
+        let pointer = unsafe { heap.alloc(layout) };
+        // SAFETY: the bytes are ours.
+        unsafe { pointer.write_bytes(byte, 3) };
+        (pointer, layout)
+    }
+
+    #[test]
+    fn what_was_there_before_a_heap_was_renewed_stays_as_it_is() {
+        let heap = Heap::new(320 * 1024);
+        let [(freed, layout), (grown, _), (kept, _)] = [1, 2, 3].map(|it| three(&heap, it));
+        heap.renew(64 * 1024);
+        // SAFETY: it came from this heap with this layout.
+        unsafe { heap.dealloc(freed, layout) };
+        // SAFETY: as above.
+        let moved = unsafe { heap.realloc(grown, layout, 100) };
+        for _ in 0..10_000 {
+            let (fresh, _) = three(&heap, 9);
+            assert!(![freed, grown, moved, kept].contains(&fresh));
+        }
+        for (pointer, byte) in [(moved, 2), (kept, 3)] {
+            // SAFETY: what was there was moved along, and what was kept is there still.
+            let bytes = unsafe { std::slice::from_raw_parts(pointer, 3) };
+            assert_eq!(bytes, [byte; 3]);
+        }
+        let large = Layout::from_size_align(1 << 20, 16).unwrap();
+        for _ in 0..100 {
+            // SAFETY: the layout is not empty.
+            let pointer = unsafe { heap.alloc(large) };
+            // SAFETY: it came from this heap with this layout.
+            unsafe { heap.dealloc(pointer, large) };
+        }
+    }
 
     #[test]
     fn memory_is_apart_zero_where_asked_and_kept_when_it_grows() {

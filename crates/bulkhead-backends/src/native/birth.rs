@@ -6,6 +6,7 @@ use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
     os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd},
+    sync::Arc,
 };
 
 use bulkhead_linux::{
@@ -21,6 +22,7 @@ use rustix::net::{
 
 use self::trees::Trees;
 use super::{
+    Native,
     create::built,
     doors,
     lower::{self, Line, Unfinished},
@@ -45,7 +47,7 @@ pub(super) struct Birth {
     orders: OwnedFd,
     child: Ends,
     identity: Identity,
-    house: House,
+    house: Arc<House>,
     tree: Unfinished,
 }
 
@@ -60,6 +62,7 @@ impl Birth {
     /// Makes the child, which becomes the guest and has the stream to it, and lets it do all that can
     /// be done without a plan.
     pub(super) fn begin(
+        native: &Native,
         shape: Shape,
         identity: Identity,
         cgroup: Option<&Cgroup>,
@@ -88,7 +91,7 @@ impl Birth {
             map(&newborn, outside).map_err(built("map the sandbox's user"))?;
             go(&orders, &[]);
         }
-        let house = House::survey(shape.root);
+        let house = native.house(shape.root);
         let mut tree = lower::second(shape, &house);
         let second = realize(std::mem::take(&mut tree.lines), child, &mut none)?;
         newborn.instruct(second).map_err(built("give the child its list"))?;

@@ -15,7 +15,7 @@ use super::{
     lower,
     sandbox::{Held, NativeSandbox},
     shape::Shape,
-    survey::{House, survey},
+    survey::survey,
 };
 use crate::{
     BackendError,
@@ -39,7 +39,7 @@ pub(super) fn create(
     let cgroup = native.limited(cgroup, id, plan)?;
     crash::point();
     let image = native.hold(plan)?;
-    let mut survey = survey(plan, image.as_ref())?;
+    let mut survey = survey(plan, image.as_ref(), native.found(plan.disk())?)?;
     let (stand_ins, needless) =
         StandIns::put(&native.state, id, &survey.protections, Material::Socket)
             .map_err(built("keep protected names from being made"))?;
@@ -106,7 +106,8 @@ pub(super) fn describe(native: &Native, plan: &Plan) -> Result<Vec<String>, Back
     let identity = identity::expected();
     let shape = Shape::of(plan);
     let image = native.hold(plan)?;
-    let (house, survey) = (House::survey(shape.root), survey(plan, image.as_ref())?);
+    let (house, disk) = (native.house(shape.root), native.found(plan.disk())?);
+    let survey = survey(plan, image.as_ref(), disk)?;
     let mut lines = lower::first(shape, &identity, None);
     let mut tree = lower::second(shape, &house);
     lines.append(&mut tree.lines);

@@ -39,9 +39,10 @@ impl Embryo {
         let cgroup =
             cgroup.map_err(|error| built("make a cgroup")(std::io::Error::other(error)))?;
         let (control, theirs) = pair().map_err(built("open the stream to the guest"))?;
-        let guest = Program::of(native.guest.get(), &native.state, &owner.identity)
+        let guest = Program::of(native.guest(), &native.state, &owner.identity)
             .map_err(built("make a file in memory"))?;
-        let birth = Birth::begin(shape, owner.identity, cgroup.as_ref(), (guest, theirs))?;
+        let birth =
+            Birth::begin(native, shape, owner.identity, cgroup.as_ref(), (guest, theirs))?;
         Ok(Self { id: id.to_owned(), shape, birth, control, cgroup, owner })
     }
 }

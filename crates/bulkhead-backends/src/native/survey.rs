@@ -73,8 +73,12 @@ impl House {
     }
 }
 
-/// Looks at everything that `plan` names.
-pub(super) fn survey(plan: &Plan, image: Option<&InUse>) -> Result<Survey, BackendError> {
+/// Looks at everything that `plan` names but its disk, which was found.
+pub(super) fn survey(
+    plan: &Plan,
+    image: Option<&InUse>,
+    disk: FoundDisk,
+) -> Result<Survey, BackendError> {
     let root = match plan.root() {
         Root::Host => None,
         Root::Directory(dir) => Some(share(dir.as_path(), Path::new("/"), Access::Private)?),
@@ -96,7 +100,6 @@ pub(super) fn survey(plan: &Plan, image: Option<&InUse>) -> Result<Survey, Backe
     }
     shares.sort_by_key(|it| it.to.components().count());
     let layers = image.map(|it| image::layers(plan, it));
-    let disk = FoundDisk::survey(plan.disk())?;
     Ok(Survey { root, layers, shares, protections, disk })
 }
 

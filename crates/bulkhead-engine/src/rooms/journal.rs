@@ -140,6 +140,7 @@ impl Journal {
             Sync::Each => state.sync_all()?,
             Sync::Together => rustix::fs::syncfs(&state)?,
         }
+        private_dir(&self.names)?;
         records.iter().try_for_each(|it| self.give_name(it))
     }
 
@@ -179,7 +180,9 @@ impl Journal {
             Sync::Together => write(&dir, RECORD, record, sync)?,
         }
         crash::point();
-        remove_if_there(&dir.join(END))?;
+        if again {
+            remove_if_there(&dir.join(END))?;
+        }
         let socket = self.socket(&record.id);
         Ok(Claim { dir: Mutex::new(dir), socket, again, lock })
     }

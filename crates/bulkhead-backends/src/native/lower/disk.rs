@@ -54,7 +54,7 @@ impl Changes<'_> {
 
 /// Shows what the disk begins with, and the place where its changes are kept.
 pub(super) fn begin(steps: &mut Steps, survey: &Survey) {
-    let FoundDisk { layers, kept } = &survey.disk;
+    let FoundDisk { layers, kept, .. } = &survey.disk;
     if !layers.is_empty() {
         steps.push(Step::Dir { path: base(c"layers"), mode: 0o755 });
     }
@@ -73,20 +73,24 @@ pub(super) fn temporary(steps: &mut Steps, survey: &Survey) {
     if survey.disk.is_plain() {
         return;
     }
-    show(steps, "tmp", "/tmp".as_ref(), survey);
-    if survey.layers.as_ref().is_none_or(|it| !it.linked_var_tmp) {
+    let elsewhere = |name| survey.disk.kept.is_some() || survey.disk.is_begun(name);
+    if elsewhere("tmp") {
+        show(steps, "tmp", "/tmp".as_ref(), survey);
+    }
+    let linked = survey.layers.as_ref().is_some_and(|it| it.linked_var_tmp);
+    if elsewhere("vartmp") && !linked {
         show(steps, "vartmp", "/var/tmp".as_ref(), survey);
     }
 }
 
 /// Shows the part `name` of the disk at `path`.
 pub(super) fn show(steps: &mut Steps, name: &str, path: &Path, survey: &Survey) {
-    let FoundDisk { layers, kept } = &survey.disk;
+    let FoundDisk { layers, kept, .. } = &survey.disk;
     let source = place(name, survey);
     if kept.is_some() {
         steps.push(Step::Dir { path: source.clone(), mode: mode(name) });
     }
-    if layers.is_empty() {
+    if !survey.disk.is_begun(name) {
         return steps.private(&source.path, path);
     }
     let mut work = source.clone();
@@ -118,13 +122,16 @@ fn mode(name: &str) -> u32 {
 /// What a copy of the disk of `plan` consists of, below the base or below the place where it is
 /// kept.
 pub(crate) fn parts(plan: &Plan, survey: &Survey) -> Vec<Part> {
-    let FoundDisk { layers, kept } = &survey.disk;
-    let kind = if layers.is_empty() { PartKind::Plain } else { PartKind::Changes };
+    let kept = &survey.disk.kept;
     let linked = survey.layers.as_ref().is_some_and(|it| it.linked_var_tmp);
     let fixed = ["home", "tmp", "vartmp"].into_iter().filter(|it| *it != "vartmp" || !linked);
     let empty = (0..plan.tmpfs().len()).map(|at| format!("tmpfs{at}"));
     let dirs = fixed.map(str::to_owned).chain(empty);
-    let dirs = dirs.map(|name| Part { from: name.clone(), to: name, kind });
+    let dirs = dirs.map(|name| {
+        let begun = survey.disk.is_begun(&name);
+        let kind = if begun { PartKind::Changes } else { PartKind::Plain };
+        Part { from: name.clone(), to: name, kind }
+    });
     let shares = survey.shares.iter().enumerate();
     let private = shares.filter(|(_, it)| it.access == Access::Private).map(|(at, _)| at + 1);
     let overlays = survey.root.iter().map(|_| 0).chain(private);

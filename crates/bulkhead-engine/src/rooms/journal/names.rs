@@ -40,10 +40,16 @@ impl Journal {
 
     /// Lets the room be found by its name.
     pub(super) fn give_name(&self, record: &Record) -> io::Result<()> {
-        super::private_dir(&self.names)?;
-        let fresh = self.names.join(format!("{}.new-{}", record.name, record.id));
-        symlink(&record.id, &fresh)?;
-        fs::rename(&fresh, self.names.join(&record.name))
+        let link = self.names.join(&record.name);
+        match symlink(&record.id, &link) {
+            // It was that of a room that has ended.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let fresh = self.names.join(format!("{}.new-{}", record.name, record.id));
+                symlink(&record.id, &fresh)?;
+                fs::rename(&fresh, link)
+            }
+            given => given,
+        }
     }
 
     /// Takes the name back from a room that is forgotten, unless another has it since.

@@ -143,6 +143,7 @@ impl Claim {
             fs::rename(&*dir, &to)?;
             *dir = to;
             crash::point();
+            private_dir(&journal.names)?;
             journal.give_name(record)
         };
         move_over().map_err(failed)?;

@@ -6,12 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use bulkhead_backends::fork::{self, Forked};
+use bulkhead_backends::fork::{Forked, Single};
 use bulkhead_engine::{
     Engine,
     rooms::{
-        Claim, CopyWanted, Journal, NotCopied, Ready, Record, copy_ended, hold, hold_claimed,
-        pool::RefillWanted,
+        Alike, Claim, CopyWanted, Journal, NotCopied, Ready, Record, copy_ended, hold,
+        hold_claimed, pool::RefillWanted,
     },
 };
 use serde::Deserialize;
@@ -24,6 +24,9 @@ use crate::{
     engine::{self, Tell},
     failure::Failure,
 };
+
+/// As much as a shim takes to make its room.
+const SHIM_HEAP: usize = 128 * 1024;
 
 /// Reads what room is wanted from stdin, says on stdout whether it came to be, and holds it.
 pub(crate) fn run(environment: &Environment) -> Result<u8, Failure> {
@@ -42,7 +45,9 @@ pub(crate) fn run(environment: &Environment) -> Result<u8, Failure> {
         Wanted::Copy(wanted) => copy(environment, &wanted),
         Wanted::Refill(wanted) => super::pool::refill(environment, &wanted),
         Wanted::One(record) => hold_one(environment, *record),
-        Wanted::Many(records) => hold_many(environment, records),
+        Wanted::Many(rooms) => {
+            hold_many(environment, rooms.into_iter().flat_map(Alike::records).collect())
+        }
     };
     if let Err(failure) = &held {
         say(&failure.json(failure.exit.unwrap_or(125)));
@@ -54,8 +59,8 @@ pub(crate) fn run(environment: &Environment) -> Result<u8, Failure> {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Wanted {
-    /// Rooms that are alike but for their names.
-    Many(Vec<Record>),
+    /// Rooms whose disks begin alike.
+    Many(Vec<Alike>),
     /// The disk of a room that has ended.
     Copy(CopyWanted),
     /// Rooms in the place of some that were handed out.
@@ -101,31 +106,41 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
     let paths = Paths::find(environment, Who::current());
     let journal = journal_in(&paths)?;
     let engine = engine::runtime()?.block_on(engine_for(environment, &paths, first))?;
-    engine.expect_many().map_err(|error| Failure::of_run(&error))?;
+    let disk = journal.beginning_of(first).map_err(|error| super::of_journal(&error))?;
+    engine.expect_many(&disk).map_err(|error| Failure::of_run(&error))?;
     let claims = journal.begin_all(&records).map_err(|error| super::of_journal(&error))?;
-    let failed = |error| Failure::new(Code::System, "could not make a shim").because(error);
     let mut rooms: Vec<_> = records.into_iter().zip(claims).collect();
+    let single = match Single::now() {
+        Ok(single) => single,
+        Err(error) => return Err(none_of(&rooms, error)),
+    };
     while let Some(room) = rooms.pop() {
-        match fork::fork() {
-            Ok(Forked::Parent) => {}
+        match single.fork() {
+            Ok(Forked::Parent) => let_go([room]),
             Ok(Forked::Child) => {
+                crate::HEAP.renew(SHIM_HEAP);
                 let_go(rooms);
                 return hold_forked(engine, &journal, room);
             }
             Err(error) => {
                 rooms.push(room);
-                let mut claims = rooms.iter().map(|(_, claim)| claim);
-                claims.try_for_each(Claim::erase).map_err(failed)?;
-                return Err(failed(error));
+                return Err(none_of(&rooms, error));
             }
         }
     }
     Ok(())
 }
 
+/// Takes back what was begun of rooms that get no shim.
+fn none_of(rooms: &[(Record, Claim)], error: io::Error) -> Failure {
+    let erased = rooms.iter().try_for_each(|(_, claim)| claim.erase());
+    let error = erased.err().unwrap_or(error);
+    Failure::new(Code::System, "could not make a shim").because(error)
+}
+
 /// Lets go of the locks of rooms that other shims hold. To drop the rest of them would take apart
-/// what is the same in every copy, which costs each of them a page at a time.
-fn let_go(rooms: Vec<(Record, Claim)>) {
+/// what is the same in every copy, which costs whoever does it a page at a time.
+fn let_go(rooms: impl IntoIterator<Item = (Record, Claim)>) {
     for (record, claim) in rooms {
         std::mem::forget(record);
         drop(claim);

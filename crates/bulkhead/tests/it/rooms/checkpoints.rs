@@ -171,6 +171,25 @@ fn forks_have_the_disk_of_their_parent_and_names_of_their_own() {
     assert_eq!(rooms.fine(&["ls", "-q"]).lines().count(), 6);
 }
 
+/// A part of the disk that nobody had written to is an ordinary directory in a fork: what a program
+/// writes there in the kernel's own words must not be taken for the kernel's.
+#[test]
+fn forks_of_forks_have_what_each_wrote_and_nothing_in_the_words_of_the_kernel() {
+    let rooms = Rooms::with("shop");
+    rooms.inside("mkdir /tmp/dir && echo first > /tmp/dir/file");
+    rooms.fine(&["fork", "shop", "--name", "child"]);
+    let script = "import os; os.mkdir('/var/tmp/dir'); open('/var/tmp/dir/file', 'w').write('second\\n'); \
+                  os.setxattr('/var/tmp/dir', 'user.overlay.opaque', b'y'); os.remove('/tmp/dir/file')";
+    rooms.fine(&["exec", "child-1", "--", "/usr/bin/python3", "-c", script]);
+    rooms.fine(&["fork", "child-1", "--name", "grandchild"]);
+    let look = "cat /var/tmp/dir/file && ls /tmp/dir && \
+                /usr/bin/python3 -c \"import os; print(os.listxattr('/var/tmp/dir'))\"";
+    let seen = rooms.fine(&["exec", "grandchild-1", "--", "sh", "-c", look]);
+    assert_eq!(seen, "second\n[]\n");
+    rooms.fine(&["kill", "shop", "child-1", "grandchild-1"]);
+    leaves_no_layer(&rooms);
+}
+
 #[test]
 fn a_disk_that_is_kept_is_there_when_the_room_is_started_again() {
     for rooms in Rooms::of_both() {
