@@ -161,21 +161,22 @@ impl Site {
 
     /// Does everything once that leaves a file or a directory behind for the next time.
     pub(super) fn warm_up(&self) -> Result<(), Trouble> {
-        self.say(&["run", "--", "true"])?;
-        self.await_note();
+        self.run_once()?;
         self.say(&["create", "--name", "first"])?;
         self.say(&["checkpoint", "create", "first", "first"])?;
         self.say(&["pool", "fill", "--size", "1"])?;
         self.forget_all()
     }
 
-    /// Waits until whoever stayed behind a run has written that down. On a host where nobody may, they
-    /// do not, and it is not waited for long.
-    fn await_note(&self) {
+    /// Runs a program, and waits until whoever stayed behind has written that down. On a host where
+    /// nobody may, they do not, and it is not waited for long.
+    pub(super) fn run_once(&self) -> Result<(), Trouble> {
+        self.say(&["run", "--", "true"])?;
         let (note, start) = (self.runtime().join("behind"), Instant::now());
         while !note.exists() && start.elapsed() < Duration::from_secs(1) {
             thread::sleep(PAUSE);
         }
+        Ok(())
     }
 
     /// Ends and forgets every room, those that nobody has, and every checkpoint.
