@@ -5,16 +5,21 @@
 //! often cannot be executed.
 
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
+use rustix::fs::{FlockOperation, flock};
+
 use crate::guest::GUEST;
 
 /// Which guest this is, from its content.
 const VERSION: &str = env!("BULKHEAD_GUEST_VERSION");
+
+/// How the name of a directory begins that is not whole.
+const DRAFT: &str = ".";
 
 /// What an agent finds in the place of a name that it cannot make.
 pub(crate) const NOTE: &str = "This name is protected: what stands here would be run later on the host.\n\
@@ -28,21 +33,30 @@ pub(crate) fn lay(state: &Path) -> io::Result<PathBuf> {
         return Ok(dir);
     }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&all)?;
-    let draft = all.join(format!(".{VERSION}-{}", std::process::id()));
-    match std::fs::remove_dir_all(&draft) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
+    // One at a time: so whatever draft is there was left by somebody who was killed.
+    let turn = File::open(&all)?;
+    flock(&turn, FlockOperation::LockExclusive)?;
+    if dir.is_dir() {
+        return Ok(dir);
     }
+    remove_drafts(&all)?;
+    let draft = all.join(format!("{DRAFT}{VERSION}"));
     std::fs::create_dir(&draft)?;
     file(&draft.join("guest"), GUEST, 0o555)?;
     file(&draft.join("blank"), b"", 0o444)?;
     std::fs::create_dir(draft.join("empty"))?;
     file(&draft.join("empty/PROTECTED-BY-BULKHEAD"), NOTE.as_bytes(), 0o444)?;
-    match std::fs::rename(&draft, &dir) {
-        // Somebody else was faster, with the same.
-        Err(_) if dir.is_dir() => std::fs::remove_dir_all(&draft).map(|()| dir),
-        renamed => renamed.map(|()| dir),
+    std::fs::rename(&draft, &dir).map(|()| dir)
+}
+
+fn remove_drafts(all: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(all)? {
+        let entry = entry?;
+        if entry.file_name().as_encoded_bytes().starts_with(DRAFT.as_bytes()) {
+            std::fs::remove_dir_all(entry.path())?;
+        }
     }
+    Ok(())
 }
 
 fn dir(state: &Path) -> PathBuf {
@@ -60,4 +74,40 @@ fn file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     // The mask of the caller may have taken bits away, and the sandbox is somebody else.
     file.set_permissions(std::fs::Permissions::from_mode(mode))?;
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{GUEST, VERSION, guest, lay};
+
+    #[test]
+    fn it_is_laid_once_and_what_a_killed_one_left_is_removed() {
+        let state = tempfile::tempdir().unwrap();
+        let (draft, other) =
+            (state.path().join("guest").join(".old-77"), state.path().join("guest/other"));
+        fs::create_dir_all(&draft).unwrap();
+        fs::write(draft.join("guest"), "half").unwrap();
+        fs::create_dir(&other).unwrap();
+        let dir = lay(state.path()).unwrap();
+        assert_eq!(dir, state.path().join("guest").join(VERSION));
+        assert_eq!(fs::read(guest(state.path())).unwrap(), GUEST);
+        assert!(!draft.exists() && other.is_dir());
+        assert_eq!(lay(state.path()).unwrap(), dir);
+    }
+
+    #[test]
+    fn many_who_lay_it_at_once_all_find_it_whole() {
+        let state = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    lay(state.path()).unwrap();
+                    assert_eq!(fs::read(guest(state.path())).unwrap(), GUEST);
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(state.path().join("guest")).unwrap().count(), 1);
+    }
 }

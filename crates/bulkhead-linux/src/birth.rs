@@ -19,6 +19,7 @@ use rustix::{
 use crate::{
     clone::{Stack, clone},
     orphan,
+    reap::has_one_thread,
     steps::{Bench, Step, Trees, apply, out_of_the_way},
     sys,
 };
@@ -236,15 +237,17 @@ impl Newborn {
     }
 
     /// Whether nobody is in its namespace any more who could do anything: it was told to end, and
-    /// has no children. Whoever loses a parent in there becomes its child.
+    /// has neither children nor other threads, who could have some. Whoever loses a parent in there
+    /// becomes its child.
     ///
     /// A kernel that does not tell who its children are has this always wrong, on the safe side.
     pub fn is_deserted(&self) -> io::Result<bool> {
         // From here on it makes no more of them.
         self.kill()?;
         let pid = self.pid.as_raw_nonzero();
-        let children = std::fs::read(format!("/proc/{pid}/task/{pid}/children"));
-        Ok(children.is_ok_and(|it| it.is_empty()))
+        let threads = format!("/proc/{pid}/task");
+        let children = std::fs::read(format!("{threads}/{pid}/children"));
+        Ok(children.is_ok_and(|it| it.is_empty()) && has_one_thread(&threads))
     }
 
     /// Waits until the child, and so every process of its namespace, has ended.

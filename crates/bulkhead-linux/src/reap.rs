@@ -27,7 +27,7 @@ const STACK: usize = 512 * 1024;
 /// Whoever has other threads does the work first.
 pub fn end_leaving(code: u8, work: impl FnOnce()) -> ! {
     let work = Cell::new(Some(work));
-    if is_alone()
+    if has_one_thread("/proc/self/task")
         && let Ok(stack) = Stack::of(STACK)
     {
         // SAFETY: there is no other thread, and this one only ends its process if there is a child,
@@ -43,11 +43,11 @@ pub fn end_leaving(code: u8, work: impl FnOnce()) -> ! {
     end(code)
 }
 
-/// Whether this process has one thread only.
-fn is_alone() -> bool {
+/// Whether a process has one thread only, by its directory of threads in `/proc`.
+pub(crate) fn has_one_thread(threads: &str) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     // Two links are the directory's own.
-    std::fs::metadata("/proc/self/task").is_ok_and(|it| it.nlink() == 3)
+    std::fs::metadata(threads).is_ok_and(|it| it.nlink() == 3)
 }
 
 extern "C" fn stay_behind<F: FnOnce()>(work: *const Cell<Option<F>>) -> ! {

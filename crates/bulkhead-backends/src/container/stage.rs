@@ -33,7 +33,7 @@ use bulkhead_linux::{
 use bulkhead_policy::Nameplate;
 use bulkhead_spec::{Access, escape_bytes};
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, XattrFlags},
+    fs::{CWD, FileType, Mode, XattrFlags},
     io::Errno,
     mount::{MountFlags, MoveMountFlags, UnmountFlags, mount, move_mount, unmount},
 };
@@ -43,7 +43,7 @@ use super::{
     plate,
 };
 use crate::{
-    BackendError,
+    BackendError, copying,
     identity::Translations,
     workspace::share::{Share, c_path},
 };
@@ -121,8 +121,7 @@ impl Stage {
 
     /// The disk, for as long as somebody may want to copy it.
     pub(super) fn disk(&self) -> io::Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::open(self.dir.join(DISK), flags, Mode::empty())?)
+        Ok(rustix::fs::open(self.dir.join(DISK), copying::DIR, Mode::empty())?)
     }
 
     /// Makes the directories of `places`.

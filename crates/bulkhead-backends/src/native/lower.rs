@@ -27,6 +27,7 @@ use super::{
 use crate::{
     doors::wanted,
     identity::{INSIDE, Identity},
+    props,
     workspace::share::Share,
 };
 
@@ -204,8 +205,10 @@ fn lay_base(steps: &mut Steps) {
     ] {
         steps.push(Step::Dir { path: paths::base(path), mode });
     }
-    let note =
-        Step::File { path: paths::base(c"empty/PROTECTED-BY-BULKHEAD"), content: note() };
+    let note = Step::File {
+        path: paths::base(c"empty/PROTECTED-BY-BULKHEAD"),
+        content: props::NOTE.as_bytes().into(),
+    };
     steps.push(note);
     steps.push(Step::Dir { path: paths::base(c"blank"), mode: 0o755 });
     let blank = Step::File { path: paths::base(c"blank/file"), content: Box::default() };
@@ -213,13 +216,6 @@ fn lay_base(steps: &mut Steps) {
     steps.push(Step::Dir { path: paths::base(c"blank/dir"), mode: 0o755 });
     // What lies on many places is restricted once.
     steps.bind(c"blank", None, paths::base(c"blank"), Attributes::Inert);
-}
-
-fn note() -> Box<[u8]> {
-    let text = "This name is protected: what stands here would be run later on the host.\n\
-        It cannot be made, changed or moved from inside the sandbox; do not retry.\n\
-        Whoever started the sandbox can allow it with: bulkhead run --unprotect NAME\n";
-    text.as_bytes().into()
 }
 
 /// The sandbox's own tree: programs, settings, private directories, `/proc`, `/dev`.
