@@ -111,12 +111,30 @@ fn a_room_in_a_container_is_changed_as_any_other() {
     assert_eq!(site.containers(), "");
 }
 
+/// A program that counts for as long as it goes on.
+const COUNT: &str = "while :; do echo $((++n)) > ~/n; sleep 0.01; done";
+
+/// That [`COUNT`] goes on in the room `shop`, whatever it is built by, and that nothing keeps the room
+/// from ending while it stands still. `fine` says something to Bulkhead that is done.
+fn goes_on_and_ends(rooms: &Rooms, fine: &dyn Fn(&[&str]) -> String) {
+    let inside = |script: &str| fine(&["exec", "shop", "--", "bash", "-c", script]);
+    let seen: u64 = inside("cat ~/n").trim().parse().unwrap();
+    let later: u64 = inside("sleep 1; cat ~/n").trim().parse().unwrap();
+    assert!(seen < later, "{seen} {later}");
+    // Whoever wants something of a room that stands still has it go on.
+    fine(&["pause", "shop"]);
+    assert_eq!(inside("echo here"), "here\n");
+    // Nothing is left of one that is killed while it stands still.
+    fine(&["pause", "shop"]);
+    kill_process(rooms.shim("shop"), Signal::KILL).unwrap();
+    fine(&["rm", "--force", "shop"]);
+}
+
 #[test]
 #[ignore = "starts a Docker daemon, as root; test.sh does"]
 fn a_room_in_a_container_stands_still_and_goes_on() {
     let site = Site::open("tests-of-pauses");
-    let count = "while :; do echo $((++n)) > ~/n; sleep 0.01; done";
-    site.fine(&["exec", "-d", "shop", "--", "bash", "-c", count]);
+    site.fine(&["exec", "-d", "shop", "--", "bash", "-c", COUNT]);
     // To pause what is paused, and to let go on what goes on, is no mistake.
     for verb in ["pause", "pause"] {
         site.fine(&[verb, "shop"]);
@@ -128,16 +146,7 @@ fn a_room_in_a_container_stands_still_and_goes_on() {
         site.fine(&[verb, "shop"]);
         assert_eq!(site.held("{{.State.Paused}}"), "false\n");
     }
-    let seen: u64 = site.inside("cat ~/n").trim().parse().unwrap();
-    let later: u64 = site.inside("sleep 1; cat ~/n").trim().parse().unwrap();
-    assert!(seen < later, "{seen} {later}");
-    // Whoever wants something of a room that stands still has it go on.
-    site.fine(&["pause", "shop"]);
-    assert_eq!(site.inside("echo here"), "here\n");
-    // Nothing is left of one that is killed while it stands still.
-    site.fine(&["pause", "shop"]);
-    kill_process(site.rooms.shim("shop"), Signal::KILL).unwrap();
-    site.fine(&["rm", "--force", "shop"]);
+    goes_on_and_ends(&site.rooms, &|args| site.fine(args));
     let run = ["run", "--backend", "docker", "--no-workspace", "--image"];
     site.fine(&[&run[..], &[bulkhead_testbed::IMAGE, "--", "true"]].concat());
     assert_eq!(site.containers(), "");

@@ -1,9 +1,9 @@
 //! Rooms in containers of Podman, which takes the words of Docker: that they do what they say.
 
 use bulkhead_testbed::{Podman, Whose};
-use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
+use super::{COUNT, goes_on_and_ends};
 use crate::{
     host::{Host, Ran, SOMEBODY},
     rooms::Rooms,
@@ -66,8 +66,6 @@ impl Site {
     }
 }
 
-const COUNT: &str = "while :; do echo $((++n)) > ~/n; sleep 0.01; done";
-
 #[test]
 #[ignore = "starts a Podman of its own, as root; test.sh does"]
 fn a_room_of_podman_stands_still_and_goes_on() {
@@ -82,16 +80,7 @@ fn a_room_of_podman_stands_still_and_goes_on() {
         site.fine(&[verb, "shop"]);
         assert_eq!(site.held("{{.State.Status}}"), "running\n");
     }
-    let seen: u64 = site.inside("cat ~/n").trim().parse().unwrap();
-    let later: u64 = site.inside("sleep 1; cat ~/n").trim().parse().unwrap();
-    assert!(seen < later, "{seen} {later}");
-    // Whoever wants something of a room that stands still has it go on.
-    site.fine(&["pause", "shop"]);
-    assert_eq!(site.inside("echo here"), "here\n");
-    // Nothing is left of one that is killed while it stands still.
-    site.fine(&["pause", "shop"]);
-    kill_process(site.rooms.shim("shop"), Signal::KILL).unwrap();
-    site.fine(&["rm", "--force", "shop"]);
+    goes_on_and_ends(&site.rooms, &|args| site.fine(args));
     site.leaves_nothing();
 }
 
