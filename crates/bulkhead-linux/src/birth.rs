@@ -17,6 +17,7 @@ use rustix::{
 };
 
 use crate::{
+    beside,
     clone::{Stack, clone},
     orphan,
     reap::has_one_thread,
@@ -112,6 +113,7 @@ impl Embryo<'_> {
         let child =
             unsafe { clone(flags, self.cgroup, Some(&shared.runs), grow, &raw const *shared) }?;
         let (pidfd, pid) = (child.pidfd, child.pid);
+        beside::begin(pid);
         let memory = Some(Memory { shared, _stack: child.stack });
         Ok(Newborn { pidfd, pid, reaped: false, memory })
     }

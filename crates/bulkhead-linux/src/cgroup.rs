@@ -33,6 +33,7 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 pub use self::error::CgroupError;
 pub use self::group::{Cgroup, Entry};
@@ -130,13 +131,23 @@ pub enum Delegation {
 #[derive(Clone, Debug)]
 pub struct Cgroups {
     name: String,
-    layout: Layout,
+    /// The cgroups that we are in, as the kernel lists them.
+    own: String,
     v2: Option<v2::Tree>,
-    v1: Vec<v1::Tree>,
-    freezer: Option<v1::Tree>,
     delegation: Delegation,
     /// The controllers that v2 would have after `acquire`.
     reach: Vec<Controller>,
+    /// Looked at when somebody asks, which is after a first process was born: only v2 has a say in
+    /// that.
+    legacy: OnceLock<Legacy>,
+}
+
+/// What v1 has that v2 has not.
+#[derive(Clone, Debug)]
+struct Legacy {
+    layout: Layout,
+    trees: Vec<v1::Tree>,
+    freezer: Option<v1::Tree>,
 }
 
 impl Cgroups {
@@ -170,7 +181,11 @@ impl Cgroups {
 
     /// What is mounted here.
     pub fn layout(&self) -> Layout {
-        self.layout
+        self.legacy().layout
+    }
+
+    fn legacy(&self) -> &Legacy {
+        self.legacy.get_or_init(|| place::legacy(&self.own, self.v2.as_ref(), &self.name))
     }
 
     /// How the controllers of v2 are had.
@@ -182,7 +197,7 @@ impl Cgroups {
     pub fn holds(&self, feature: Feature) -> Option<Version> {
         let limit = |it: Controller| {
             let v2 = self.v2.as_ref().is_some_and(|tree| tree.controllers.contains(&it));
-            let v1 = || self.v1.iter().any(|tree| tree.controllers.contains(&it));
+            let v1 = || self.legacy().trees.iter().any(|tree| tree.controllers.contains(&it));
             if v2 { Some(Version::V2) } else { v1().then_some(Version::V1) }
         };
         let v2 = self.v2.is_some().then_some(Version::V2);
@@ -191,7 +206,9 @@ impl Cgroups {
             Feature::Cpu => limit(Controller::Cpu),
             Feature::Processes => limit(Controller::Pids),
             Feature::CpuTime => v2.or_else(|| limit(Controller::CpuAccounting)),
-            Feature::Freeze => v2.or(self.freezer.is_some().then_some(Version::V1)),
+            Feature::Freeze => {
+                v2.or_else(|| self.legacy().freezer.is_some().then_some(Version::V1))
+            }
             Feature::Kill => v2.filter(|_| kernel_has_kill()),
         }
     }
@@ -236,7 +253,7 @@ impl Cgroups {
     }
 
     fn sweep_own(&self) -> Vec<String> {
-        let v1 = self.v1.iter().chain(&self.freezer);
+        let v1 = self.legacy().trees.iter().chain(&self.legacy().freezer);
         let searches: Vec<v1::Search<'_>> = v1.map(v1::Search::of).collect();
         let slots = searches.iter().map(|it| &it.tree.slots);
         let slots = slots.chain(self.v2.iter().map(|it| &it.slots));
@@ -262,7 +279,9 @@ impl Cgroups {
                 let controllers =
                     self.v2.iter().flat_map(|it| it.controllers.clone()).collect();
                 let v2 = Some(v2::Tree::at(&it, &self.name, controllers));
-                Cgroups { v2, v1: Vec::new(), freezer: None, ..self.clone() }
+                let layout = self.layout();
+                let none = Legacy { layout, trees: Vec::new(), freezer: None };
+                Cgroups { v2, legacy: OnceLock::from(none), ..self.clone() }
             })
             .collect()
     }

@@ -41,10 +41,10 @@ pub enum Step {
         /// The descriptor.
         file: RawFd,
     },
-    /// Enter the cgroup whose `tasks` file was received.
-    Tasks {
-        /// Which of the descriptors that were received.
-        file: usize,
+    /// Wait until the parent has done its part, and enter the cgroups that it has made.
+    Join {
+        /// The socket on which the parent sends one byte and the `tasks` files.
+        orders: RawFd,
     },
     /// Wait until the parent has done its part.
     Await {
@@ -273,7 +273,7 @@ impl fmt::Display for Step {
         match self {
             Self::Session => out.write_str("start a session"),
             Self::Close { .. } => out.write_str("close the parent's end of a stream"),
-            Self::Tasks { .. } => out.write_str("enter the cgroup"),
+            Self::Join { .. } => out.write_str("wait for the parent, and enter the cgroups"),
             Self::Await { .. } => out.write_str("wait for the parent"),
             Self::Receive { .. } => out.write_str("wait for the next list"),
             Self::MapSelf { uid, gid } => {

@@ -32,11 +32,11 @@ use super::{
 };
 use crate::{
     BackendError, Doors,
-    identity::{INSIDE, Identity},
+    identity::{self, INSIDE, Identity, Owner},
 };
 
-/// The most descriptors that go to the child at once: its trees, and its way into each cgroup.
-const MOST: usize = Trees::MOST + 16;
+/// The most descriptors that go to the child at once: its trees. It has fewer ways into cgroups.
+const MOST: usize = Trees::MOST;
 
 /// A child that is being born.
 #[derive(Debug)]
@@ -60,21 +60,21 @@ struct Ends {
 
 impl Birth {
     /// Makes the child, which becomes the guest and has the stream to it, and lets it do all that can
-    /// be done without a plan.
+    /// be done without a plan. Who it is going to be is settled when it is there, not before.
     pub(super) fn begin(
         native: &Native,
         shape: Shape,
-        identity: Identity,
         cgroup: Option<&Cgroup>,
         (guest, control): (Program, OwnedFd),
-    ) -> Result<Self, BackendError> {
+    ) -> Result<(Self, Owner), BackendError> {
         let pair =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let (orders, theirs) = pair.map_err(|it| built("make a pair of sockets")(it.into()))?;
         let child = Ends { orders: theirs.as_raw_fd(), control: control.as_raw_fd() };
-        let mut none = Trees::after(0, identity);
+        let expected = identity::expected();
+        let mut none = Trees::of(expected);
         let mut steps =
-            realize(lower::first(shape, &identity, guest.line()), child, &mut none)?;
+            realize(lower::first(shape, &expected, guest.line()), child, &mut none)?;
         steps.insert(1, Step::Close { file: orders.as_raw_fd() });
         let embryo = Embryo {
             steps,
@@ -87,6 +87,9 @@ impl Birth {
             hint: Some("run `bulkhead doctor` to see what this host lacks".to_owned()),
         })?;
         drop((theirs, control));
+        let owner =
+            Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
+        let identity = owner.identity;
         if let Identity::Mapped { outside } = identity {
             map(&newborn, outside).map_err(built("map the sandbox's user"))?;
             go(&orders, &[]);
@@ -96,29 +99,44 @@ impl Birth {
         let second = realize(std::mem::take(&mut tree.lines), child, &mut none)?;
         newborn.instruct(second).map_err(built("give the child its list"))?;
         go(&orders, &[]);
-        Ok(Self { newborn, guest, orders, child, identity, house, tree })
+        Ok((Self { newborn, guest, orders, child, identity, house, tree }, owner))
     }
 
-    /// Gives the child the rest of its list, and the program that it becomes; takes over the doors
-    /// that it opens. The base comes on the stream that is returned, when somebody wants it.
-    pub(super) fn finish(
+    /// Gives the child the rest of its list.
+    pub(super) fn conclude(
         self,
         plan: &Plan,
         survey: &Survey,
+    ) -> Result<Concluded, BackendError> {
+        let Self { newborn, guest, orders, child, identity, house, tree } = self;
+        let mut trees = Trees::of(identity);
+        let mut rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
+        rest.push(Step::Descriptors { control: child.control });
+        newborn.instruct(rest).map_err(built("give the child its list"))?;
+        let descriptors: Vec<BorrowedFd<'_>> = trees.prepared().iter().map(AsFd::as_fd).collect();
+        go(&orders, &descriptors);
+        Ok(Concluded { newborn, guest, orders })
+    }
+}
+
+/// A child that has all of its list, and waits at its end for what it is to be.
+#[derive(Debug)]
+pub(super) struct Concluded {
+    newborn: Newborn,
+    guest: Program,
+    orders: OwnedFd,
+}
+
+impl Concluded {
+    /// Lets the child enter the cgroups and become the guest; takes over the doors that it opens. The
+    /// base comes on the stream that is returned, when somebody wants it.
+    pub(super) fn finish(
+        self,
+        plan: &Plan,
         cgroup: Option<&Cgroup>,
     ) -> Result<(Newborn, Option<Doors>, OwnedFd), BackendError> {
-        let tasks = cgroup.map(|it| it.entry().tasks).unwrap_or_default();
-        let mut rest: Vec<Step> = (0..tasks.len()).map(|file| Step::Tasks { file }).collect();
-        let mut trees = Trees::after(tasks.len(), self.identity);
-        let lines = self.tree.rest(plan, &self.house, survey);
-        rest.extend(realize(lines, self.child, &mut trees)?);
-        rest.push(Step::Descriptors { control: self.child.control });
-        self.newborn.instruct(rest).map_err(built("give the child its list"))?;
-        let trees = trees.prepared().iter().map(AsFd::as_fd);
-        let descriptors: Vec<BorrowedFd<'_>> = tasks.iter().copied().chain(trees).collect();
-        go(&self.orders, &descriptors);
         let sealed = self.guest.sealed().map_err(built("seal the guest"))?;
-        go(&self.orders, &[]);
+        go(&self.orders, &cgroup.map(|it| it.entry().tasks).unwrap_or_default());
         drop(sealed);
         let doors = doors::take(plan, self.orders.as_fd(), self.newborn.pidfd())?;
         Ok((self.newborn, doors, self.orders))
@@ -155,6 +173,7 @@ fn realize(
         Ok(match line {
             Line::Do(step) => step,
             Line::Await => Step::Await { orders: child.orders },
+            Line::Join => Step::Join { orders: child.orders },
             Line::Receive => Step::Receive { orders: child.orders },
             Line::Hand => Step::Hand { to: child.orders },
             Line::Doors(doors) => Step::Doors { doors: doors.into(), to: child.orders },

@@ -36,8 +36,6 @@ pub(super) fn create(
 ) -> Result<NativeSandbox, BackendError> {
     let embryo = native.embryo(id, Shape::of(plan))?;
     let Embryo { birth, control, cgroup, owner, id: _, shape: _ } = embryo;
-    let cgroup = native.limited(cgroup, id, plan)?;
-    crash::point();
     let image = native.hold(plan)?;
     let mut survey = survey(plan, image.as_ref(), native.found(plan.disk())?)?;
     let (stand_ins, needless) =
@@ -45,7 +43,11 @@ pub(super) fn create(
             .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
     crash::point();
-    let (newborn, doors, orders) = birth.finish(plan, &survey, cgroup.as_ref())?;
+    let concluded = birth.conclude(plan, &survey)?;
+    // While the child does the last of its list.
+    let cgroup = native.limited(cgroup, id, plan)?;
+    crash::point();
+    let (newborn, doors, orders) = concluded.finish(plan, cgroup.as_ref())?;
 
     crash::point();
     let walls = lower::walls(plan, &survey, &owner.identity);

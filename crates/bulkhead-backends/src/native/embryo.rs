@@ -9,7 +9,11 @@ use std::os::fd::OwnedFd;
 use bulkhead_linux::cgroup::{Cgroup, Feature};
 
 use super::{Native, birth::Birth, create::built, program::Program, shape::Shape};
-use crate::{BackendError, guest::pair, identity::Owner};
+use crate::{
+    BackendError,
+    guest::pair,
+    identity::{self, Owner},
+};
 
 /// What of a sandbox can be there without a plan. Dropping it leaves nothing behind.
 #[derive(Debug)]
@@ -31,18 +35,15 @@ impl Embryo {
         id: &str,
         shape: Shape,
     ) -> Result<Self, BackendError> {
-        let owner =
-            Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
         // A tree that a process must be born in counts its time, too.
         let needed = native.cgroups.holds(Feature::CpuTime).is_some();
         let cgroup = needed.then(|| native.cgroups.begin(id)).transpose();
         let cgroup =
             cgroup.map_err(|error| built("make a cgroup")(std::io::Error::other(error)))?;
         let (control, theirs) = pair().map_err(built("open the stream to the guest"))?;
-        let guest = Program::of(native.guest(), &native.state, &owner.identity)
+        let guest = Program::of(native.guest(), &native.state, &identity::expected())
             .map_err(built("make a file in memory"))?;
-        let birth =
-            Birth::begin(native, shape, owner.identity, cgroup.as_ref(), (guest, theirs))?;
+        let (birth, owner) = Birth::begin(native, shape, cgroup.as_ref(), (guest, theirs))?;
         Ok(Self { id: id.to_owned(), shape, birth, control, cgroup, owner })
     }
 }

@@ -45,6 +45,8 @@ pub(super) enum Line {
     Do(Step),
     /// Wait for the parent.
     Await,
+    /// Wait for the parent, and enter the cgroups.
+    Join,
     /// Wait for the next list.
     Receive,
     /// Open doors in the sandbox's network.
@@ -60,6 +62,7 @@ impl fmt::Display for Line {
         match self {
             Self::Do(step) => step.fmt(out),
             Self::Await => out.write_str("wait for the parent"),
+            Self::Join => Step::Join { orders: -1 }.fmt(out),
             Self::Receive => out.write_str("wait for the next list"),
             Self::Hand => Step::Hand { to: -1 }.fmt(out),
             Self::Doors(doors) => Step::Doors { doors: doors.clone().into(), to: -1 }.fmt(out),
@@ -164,7 +167,7 @@ impl Unfinished {
         }
         network(&mut steps, plan);
         steps.lines.push(Line::Hand);
-        steps.lines.push(Line::Await);
+        steps.lines.push(Line::Join);
         steps.push(Step::Enter);
         steps.lines
     }

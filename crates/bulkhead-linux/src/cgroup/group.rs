@@ -80,7 +80,7 @@ impl Cgroup {
         limits: &Limits,
     ) -> Result<Cgroup, CgroupError> {
         // Whatever fails below, dropping the unfinished one removes what is there.
-        for tree in &cgroups.v1 {
+        for tree in &cgroups.legacy().trees {
             self.v1.push(v1::Group::create(tree, &self.id)?);
         }
         self.set(limits)?;
@@ -121,11 +121,14 @@ impl Cgroup {
     }
 
     fn nowhere(cgroups: &Cgroups, id: &str) -> Cgroup {
+        // Every v2 cgroup can be frozen.
+        let legacy = cgroups.v2.is_none().then(|| cgroups.legacy());
+        let freezer_tree = legacy.and_then(|it| it.freezer.clone());
         Cgroup {
             id: id.to_owned(),
             v2: None,
             v1: Vec::new(),
-            freezer_tree: cgroups.freezer.clone(),
+            freezer_tree,
             freezer: Mutex::new(None),
         }
     }

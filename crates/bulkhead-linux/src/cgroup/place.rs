@@ -4,12 +4,13 @@
 //! changes nothing and starts nothing.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::fs::{Access, AtFlags, CWD, FsWord};
 
 use super::dir::text_of;
 use super::parse::{self, Controller, Hierarchy, Mount};
-use super::{Cgroups, Delegation, Layout, usual, v1, v2};
+use super::{Cgroups, Delegation, Layout, Legacy, usual, v1, v2};
 
 /// `f_type` of the two filesystems. Only a directory of these is a cgroup; in one of a tmpfs that
 /// covers it, all our limits would be plain files.
@@ -18,23 +19,45 @@ pub(super) const CGROUP2_MAGIC: FsWord = 0x6367_7270;
 
 /// Looks at the hierarchies of this host; `name` is what our cgroups are called.
 pub(super) fn probe(name: &str) -> Cgroups {
-    let read = |path: &str| text_of(Path::new(path)).unwrap_or_default();
-    let own = read("/proc/self/cgroup");
-    let mounts = usual::mounts(&own);
-    let mounts = mounts.unwrap_or_else(|| parse::mounts(&read("/proc/self/mountinfo")));
-    among(&mounts, &own, name)
+    let own = text_of(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    match usual::unified(&own) {
+        Some(mount) => of(Unified::at(mount.as_ref(), &own, name), &own, name),
+        None => among(&listed(), &own, name),
+    }
+}
+
+/// What v1 has that v2 has not, wherever it is mounted.
+pub(super) fn legacy(own: &str, v2: Option<&v2::Tree>, name: &str) -> Legacy {
+    legacy_among(&usual::mounts(own).unwrap_or_else(listed), own, v2, name)
+}
+
+/// The list of all mounts of cgroups.
+fn listed() -> Vec<Mount> {
+    parse::mounts(&text_of(Path::new("/proc/self/mountinfo")).unwrap_or_default())
 }
 
 /// Chooses among these mounts; `own` is the text of `/proc/self/cgroup`.
 pub(super) fn among(mounts: &[Mount], own: &str, name: &str) -> Cgroups {
     let unified = mounts.iter().find(|it| it.hierarchy == Hierarchy::V2);
-    let v2 = unified.map_or_else(Unified::default, |mount| look_at_v2(mount, own, name));
+    let mut cgroups = of(Unified::at(unified, own, name), own, name);
+    let legacy = legacy_among(mounts, own, cgroups.v2.as_ref(), name);
+    cgroups.legacy = OnceLock::from(legacy);
+    cgroups
+}
+
+fn of(v2: Unified, own: &str, name: &str) -> Cgroups {
+    let Unified { tree, delegation, reach } = v2;
+    let (name, own) = (name.to_owned(), own.to_owned());
+    Cgroups { name, own, v2: tree, delegation, reach, legacy: OnceLock::new() }
+}
+
+fn legacy_among(mounts: &[Mount], own: &str, v2: Option<&v2::Tree>, name: &str) -> Legacy {
     let mut legacy: Vec<v1::Tree> = Vec::new();
     let mut freezer = None;
     for mount in mounts {
         let Hierarchy::V1(controllers) = &mount.hierarchy else { continue };
         let mut needed = controllers.clone();
-        needed.retain(|it| is_needed(*it, v2.tree.as_ref(), &legacy));
+        needed.retain(|it| is_needed(*it, v2, &legacy));
         if needed.is_empty() {
             continue;
         }
@@ -48,15 +71,7 @@ pub(super) fn among(mounts: &[Mount], own: &str, name: &str) -> Cgroups {
             legacy.push(tree.with(needed));
         }
     }
-    Cgroups {
-        name: name.to_owned(),
-        layout: Layout::of(mounts),
-        v2: v2.tree,
-        v1: legacy,
-        freezer,
-        delegation: v2.delegation,
-        reach: v2.reach,
-    }
+    Legacy { layout: Layout::of(mounts), trees: legacy, freezer }
 }
 
 /// Whether a v1 hierarchy gives something that we do not have yet.
@@ -90,6 +105,12 @@ struct Unified {
     tree: Option<v2::Tree>,
     delegation: Delegation,
     reach: Vec<Controller>,
+}
+
+impl Unified {
+    fn at(mount: Option<&Mount>, own: &str, name: &str) -> Self {
+        mount.map_or_else(Self::default, |mount| look_at_v2(mount, own, name))
+    }
 }
 
 /// Chooses the cgroup that hands its controllers down to the sandboxes.

@@ -92,7 +92,7 @@ fn everywhere(test: &str, body: impl Fn(&Ground)) {
 }
 
 fn all_slots(cgroups: &Cgroups) -> Vec<&dir::Slots> {
-    let v1 = cgroups.v1.iter().chain(&cgroups.freezer).map(|it| &it.slots);
+    let v1 = cgroups.legacy().trees.iter().chain(&cgroups.legacy().freezer).map(|it| &it.slots);
     v1.chain(cgroups.v2.iter().map(|it| &it.slots)).collect()
 }
 
@@ -164,7 +164,7 @@ fn without_a_limit_on_forks_they_are_ended_standing_still() {
     everywhere("still", |ground| {
         let mut cgroups = ground.cgroups.clone();
         let pids = |it: &Controller| *it != Controller::Pids;
-        cgroups.v1.iter_mut().for_each(|it| it.controllers.retain(pids));
+        cgroups.legacy.get_mut().unwrap().trees.iter_mut().for_each(|it| it.controllers.retain(pids));
         cgroups.v2.iter_mut().for_each(|it| it.controllers.retain(pids));
         let group = cgroups.create("a", &Limits { processes: None, ..ALL }).unwrap();
         let child = Child::spawn(&group, "brood 40");

@@ -20,28 +20,41 @@ const ROOT: u64 = 1;
 /// The mounts of all hierarchies with controllers of ours, `None` if one of them is not where it
 /// usually is; `own` is the text of `/proc/self/cgroup`.
 pub(super) fn mounts(own: &str) -> Option<Vec<Mount>> {
+    let mut found: Vec<Mount> = unified(own)?.into_iter().collect();
+    for (_, controllers) in own.lines().filter_map(named).filter(|it| !is_unified(*it)) {
+        let known = Controller::listed(controllers, ',');
+        if known.is_empty() {
+            continue;
+        }
+        let point = Path::new(TOP).join(controllers);
+        let point = Some(point).filter(|it| is_root(it, CGROUP_MAGIC))?;
+        found.push(Mount { hierarchy: Hierarchy::V1(known), root: "/".to_owned(), point });
+    }
+    Some(found)
+}
+
+/// The mount of the unified hierarchy, if we are in one; `None` if it is not where it usually is.
+pub(super) fn unified(own: &str) -> Option<Option<Mount>> {
     let namespace = stat("/proc/self/ns/cgroup").ok()?;
     if namespace.st_ino != FIRST_NAMESPACE {
         return None;
     }
-    let mut found = Vec::new();
-    for line in own.lines() {
-        let (number, rest) = line.split_once(':')?;
-        let (controllers, _) = rest.split_once(':')?;
-        let known = Controller::listed(controllers, ',');
-        let (hierarchy, point) = if number == "0" && controllers.is_empty() {
-            let places = [PathBuf::from(TOP), Path::new(TOP).join("unified")];
-            let point = places.into_iter().find(|it| is_root(it, CGROUP2_MAGIC))?;
-            (Hierarchy::V2, point)
-        } else if known.is_empty() {
-            continue;
-        } else {
-            let point = Some(Path::new(TOP).join(controllers));
-            (Hierarchy::V1(known), point.filter(|it| is_root(it, CGROUP_MAGIC))?)
-        };
-        found.push(Mount { hierarchy, root: "/".to_owned(), point });
+    if !own.lines().filter_map(named).any(is_unified) {
+        return Some(None);
     }
-    Some(found)
+    let places = [PathBuf::from(TOP), Path::new(TOP).join("unified")];
+    let point = places.into_iter().find(|it| is_root(it, CGROUP2_MAGIC))?;
+    Some(Some(Mount { hierarchy: Hierarchy::V2, root: "/".to_owned(), point }))
+}
+
+/// The number of a hierarchy and the names of its controllers, from a line of `/proc/self/cgroup`.
+fn named(line: &str) -> Option<(&str, &str)> {
+    let (number, rest) = line.split_once(':')?;
+    Some((number, rest.split_once(':')?.0))
+}
+
+fn is_unified((number, controllers): (&str, &str)) -> bool {
+    number == "0" && controllers.is_empty()
 }
 
 fn is_root(path: &Path, magic: rustix::fs::FsWord) -> bool {

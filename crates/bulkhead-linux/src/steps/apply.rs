@@ -91,6 +91,13 @@ impl<'a> Trees<'a> {
         received.get(at).map(|fd| borrow(*fd)).ok_or(Errno::BADF)
     }
 
+    /// Waits for the parent's byte and enters the cgroups whose `tasks` files come with it.
+    fn join(&mut self, orders: BorrowedFd<'_>) -> Result<(), Errno> {
+        let before = self.count;
+        self.receive(orders)?;
+        (before..self.count).try_for_each(|file| write_all(self.get(file)?, b"0"))
+    }
+
     /// Waits for the parent's byte and takes the trees that come with it.
     fn receive(&mut self, orders: BorrowedFd<'_>) -> Result<(), Errno> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_TREES))];
@@ -120,7 +127,7 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
     match step {
         Step::Session => session(),
         Step::Close { file } => close(*file),
-        Step::Tasks { file } => write_all(trees.get(*file)?, b"0"),
+        Step::Join { orders } => trees.join(borrow(*orders)),
         Step::Await { orders } => await_byte(borrow(*orders), borrow(trees.parent)),
         Step::Receive { orders } => trees.receive(borrow(*orders)),
         Step::MapSelf { uid, gid } => map_self(uid, gid),
@@ -338,12 +345,8 @@ fn again(source: &CStr, target: &Place) -> Result<(), Errno> {
 
 fn cover(source: &CStr, target: &Place) -> Result<(), Errno> {
     match again(source, target) {
-        // It must be the target that is not there.
-        Err(Errno::NOENT) => match open_below(&target.path, OFlags::PATH | OFlags::NOFOLLOW) {
-            Err(Errno::NOENT) => Ok(()),
-            Ok(_) => Err(Errno::NOENT),
-            Err(errno) => Err(errno),
-        },
+        // It is the target that is not there: the list itself has made the source.
+        Err(Errno::NOENT) => Ok(()),
         done => done,
     }
 }

@@ -24,17 +24,14 @@ pub(super) struct Trees {
     identity: Identity,
     translations: Translations,
     prepared: Vec<OwnedFd>,
-    /// How many other descriptors go to the child before them.
-    others: usize,
 }
 
 impl Trees {
     /// The most that one sandbox can have: they go to the child in one message.
     pub(super) const MOST: usize = 64;
 
-    pub(super) fn after(others: usize, identity: Identity) -> Self {
-        let translations = Translations::default();
-        Self { identity, translations, prepared: Vec::new(), others }
+    pub(super) fn of(identity: Identity) -> Self {
+        Self { identity, translations: Translations::default(), prepared: Vec::new() }
     }
 
     pub(super) fn prepared(&self) -> &[OwnedFd] {
@@ -56,7 +53,7 @@ impl Trees {
                 attributes,
             }),
             Identity::Mapped { outside } => {
-                let tree = self.others + self.prepared.len();
+                let tree = self.prepared.len();
                 if self.prepared.len() == Self::MOST {
                     return Err(refused(share, "more than 64 things are shared"));
                 }

@@ -161,7 +161,7 @@ fn a_share_of_the_cpu_that_is_held_tighter_around_us_is_held() {
     let outer = ground.create("outer");
     // With v1, inside the cgroup with half a CPU; v2 accepts any share there.
     let mut cgroups = ground.cgroups.clone();
-    for tree in &mut cgroups.v1 {
+    for tree in &mut cgroups.legacy.get_mut().unwrap().trees {
         let inside = tree.slots.path("outer");
         tree.slots = dir::Slots::beside(&inside, "inner");
     }

@@ -68,7 +68,7 @@ fn what_died_in_another_cgroup_than_ours_is_swept() {
         drop(ground.create("first"));
         // In one hierarchy of v1 the dead one was somewhere else, in the others where we are.
         let mut others = Vec::new();
-        for (number, tree) in ground.cgroups.v1.iter().enumerate() {
+        for (number, tree) in ground.cgroups.legacy().trees.iter().enumerate() {
             let other = tree.slots.parent().join(format!("{}_other", ground.cgroups.name));
             let dead = tree.slots.path("dead");
             if number == 0 {
@@ -98,7 +98,7 @@ fn what_many_left_is_swept_without_a_search_for_each() {
     drop(ground.create("first"));
     let many = 600;
     let mut all = Vec::new();
-    for (at, tree) in ground.cgroups.v1.iter().enumerate() {
+    for (at, tree) in ground.cgroups.legacy().trees.iter().enumerate() {
         let ids = (0..many).map(|it| format!("{at}-{it:04}"));
         all.extend(ids.inspect(|id| abandoned(&tree.slots.path(id))));
     }
@@ -113,7 +113,7 @@ fn what_is_not_ours_is_not_swept() {
     let ground = Ground::named("foreign");
     drop(ground.create("first"));
     let foreign = format!("{}x-y", ground.cgroups.name);
-    let parents: Vec<_> = ground.cgroups.v1.iter().map(|it| it.slots.parent()).collect();
+    let parents: Vec<_> = ground.cgroups.legacy().trees.iter().map(|it| it.slots.parent()).collect();
     for parent in &parents {
         fs::create_dir(parent.join(&foreign)).unwrap();
     }
@@ -157,7 +157,7 @@ fn what_died_in_another_scope_of_ours_is_swept() {
 #[test]
 fn a_directory_that_was_made_anew_in_the_meantime_is_not_taken() {
     let ground = Ground::named("anew");
-    let path = ground.cgroups.v1.first().map(|it| it.slots.path("a"));
+    let path = ground.cgroups.legacy().trees.first().map(|it| it.slots.path("a"));
     let path = path.unwrap_or_else(|| ground.cgroups.v2.as_ref().unwrap().slots.path("a"));
     drop(ground.create("first"));
     // A sweeper has opened it, another one removes it, and its creator makes it again.

@@ -1,0 +1,51 @@
+//! A processor of its own for a child that works beside its parent.
+//!
+//! Many kernels start a child on the processor of its parent, whose turn it is, and other processors
+//! that are idle look for work only at the next tick, milliseconds later. Whoever goes on working
+//! beside its child would wait for it all that time.
+
+use rustix::{
+    process::Pid,
+    thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
+};
+
+/// Has `child`, which was just made, begin on another processor than this one, if there is another
+/// that we may use. Where it runs from then on is up to the kernel, as before.
+///
+/// Nothing depends on it: who cannot be moved begins later.
+pub(crate) fn begin(child: Pid) {
+    let Ok(all) = sched_getaffinity(None) else { return };
+    let Some(others) = without(&all, sched_getcpu()) else { return };
+    // Moved by the first call, and let free by the second.
+    if sched_setaffinity(Some(child), &others).is_ok() {
+        sched_setaffinity(Some(child), &all).unwrap_or_default();
+    }
+}
+
+/// All processors of a set but one, if that leaves any.
+fn without(all: &CpuSet, one: usize) -> Option<CpuSet> {
+    let mut others = *all;
+    if one < CpuSet::MAX_CPU {
+        others.unset(one);
+    }
+    (0 < others.count()).then_some(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(processors: &[usize]) -> CpuSet {
+        let mut set = CpuSet::new();
+        processors.iter().for_each(|it| set.set(*it));
+        set
+    }
+
+    #[test]
+    fn others_are_all_but_ours() {
+        assert_eq!(without(&set(&[0, 3, 5]), 3), Some(set(&[0, 5])));
+        assert_eq!(without(&set(&[0, 3]), 7), Some(set(&[0, 3])));
+        assert_eq!(without(&set(&[2]), 2), None);
+        assert_eq!(without(&set(&[2]), usize::MAX), Some(set(&[2])));
+    }
+}
