@@ -263,6 +263,12 @@ impl Cgroups {
         ids.into_iter().filter(removed).collect()
     }
 
+    /// Those below another v2 cgroup, and none of v1.
+    fn only(&self, v2: v2::Tree) -> Cgroups {
+        let none = Legacy { layout: self.layout(), trees: Vec::new(), freezer: None };
+        Cgroups { v2: Some(v2), legacy: OnceLock::from(none), ..self.clone() }
+    }
+
     /// The other scopes that were asked of systemd: each has its own sandboxes.
     fn sibling_scopes(&self) -> Vec<Cgroups> {
         let Some(base) = self.v2.as_ref().map(|it| it.base.as_path()) else {
@@ -278,10 +284,7 @@ impl Cgroups {
             .map(|it| {
                 let controllers =
                     self.v2.iter().flat_map(|it| it.controllers.clone()).collect();
-                let v2 = Some(v2::Tree::at(&it, &self.name, controllers));
-                let layout = self.layout();
-                let none = Legacy { layout, trees: Vec::new(), freezer: None };
-                Cgroups { v2, legacy: OnceLock::from(none), ..self.clone() }
+                self.only(v2::Tree::at(&it, &self.name, controllers))
             })
             .collect()
     }

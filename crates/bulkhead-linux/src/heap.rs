@@ -3,27 +3,30 @@
 //! The C library that we link asks the kernel for memory page by page, and each page is mapped when
 //! it is first touched. Together that takes a noticeable part of a start.
 
+mod pages;
+mod small;
 mod spans;
+mod spin;
 
 use std::{
     alloc::{GlobalAlloc, Layout},
-    cell::Cell,
     ptr,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use self::spans::Spans;
+use dlmalloc::Dlmalloc;
 
-use dlmalloc::{Allocator, Dlmalloc};
-use rustix::mm::{MapFlags, MremapFlags, ProtFlags, mmap_anonymous, mremap, munmap};
+use self::{pages::Pages, small::Small, spans::Spans, spin::Spin};
 
 /// An allocator for a whole program.
-pub struct Heap(Mutex<Memory>);
+///
+/// Whoever holds the small pieces may ask for the large ones, never the other way round.
+pub struct Heap {
+    small: Spin<Small>,
+    large: Mutex<Large>,
+}
 
-struct Memory {
+struct Large {
     own: Dlmalloc<Pages>,
     /// Where that lies which was left.
     left: Spans,
@@ -32,10 +35,11 @@ struct Memory {
 impl Heap {
     /// One that gets its first `bytes` mapped, some pages at a time.
     pub const fn new(bytes: usize) -> Self {
-        Self(Mutex::new(Memory {
-            own: Dlmalloc::new_with_allocator(Pages::new(bytes)),
-            left: Spans::NONE,
-        }))
+        let own = Dlmalloc::new_with_allocator(Pages::new(bytes));
+        Self {
+            small: Spin::new(Small::NONE),
+            large: Mutex::new(Large { own, left: Spans::NONE }),
+        }
     }
 
     /// Begins anew with `bytes`, mapped, and leaves everything that was allocated as it is, for good.
@@ -44,136 +48,99 @@ impl Heap {
     /// allocate and free here and there would copy it page by page. One that lies in too many places
     /// goes on as it is.
     pub fn renew(&self, bytes: usize) {
-        let mut memory = self.lock();
-        let Some(left) = memory.left.and(&memory.own.allocator().spans.get()) else { return };
-        memory.left = left;
+        let mut small = self.small.lock();
+        let mut large = self.large();
+        let Some(left) = large.left.and(&large.own.allocator().spans.get()) else { return };
+        large.left = left;
         // The one before does not give its pages back.
-        memory.own = Dlmalloc::new_with_allocator(Pages::new(bytes));
+        large.own = Dlmalloc::new_with_allocator(Pages::new(bytes));
+        *small = Small::beside(left);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Memory> {
+    fn large(&self) -> MutexGuard<'_, Large> {
         // Nothing in there panics halfway.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-// SAFETY: dlmalloc returns memory that is apart from all other, aligned as asked, until it is freed;
-// the lock lets one thread in at a time. It does not panic.
-unsafe impl GlobalAlloc for Heap {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller vouches for the layout.
-        unsafe { self.lock().own.malloc(layout.size(), layout.align()) }
+        self.large.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        let mut memory = self.lock();
-        if !memory.left.contains(pointer.addr()) {
-            // SAFETY: the caller vouches that it is ours, with this layout.
-            unsafe { memory.own.free(pointer, layout.size(), layout.align()) }
-        }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller vouches for the layout.
-        unsafe { self.lock().own.calloc(layout.size(), layout.align()) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let mut memory = self.lock();
-        if !memory.left.contains(pointer.addr()) {
-            // SAFETY: the caller vouches that it is ours, with this layout.
-            return unsafe { memory.own.realloc(pointer, layout.size(), layout.align(), size) };
-        }
-        // SAFETY: the caller vouches for the size.
-        let fresh = unsafe { memory.own.malloc(size, layout.align()) };
+    /// Moves a piece to one of another size.
+    ///
+    /// # Safety
+    /// As for [`GlobalAlloc::realloc`].
+    unsafe fn moved(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let Ok(wanted) = Layout::from_size_align(size, layout.align()) else {
+            return ptr::null_mut();
+        };
+        // SAFETY: the caller vouches for the size, which is not zero.
+        let fresh = unsafe { self.alloc(wanted) };
         if !fresh.is_null() {
             // SAFETY: both are that long at least, and apart.
             unsafe { ptr::copy_nonoverlapping(pointer, fresh, layout.size().min(size)) };
+            // SAFETY: the caller vouches that it is ours, with this layout.
+            unsafe { self.dealloc(pointer, layout) };
         }
         fresh
     }
 }
 
-/// Pages of the kernel.
-struct Pages {
-    /// How much more is to be mapped when it is asked for, and not when it is touched.
-    mapped: AtomicUsize,
-    /// Where they are.
-    spans: Cell<Spans>,
-}
-
-impl Pages {
-    const fn new(mapped: usize) -> Self {
-        Self { mapped: AtomicUsize::new(mapped), spans: Cell::new(Spans::NONE) }
+// SAFETY: small pieces and dlmalloc are memory that is apart from all other, aligned as asked, until
+// it is freed; the locks let one thread in at a time. Neither panics.
+unsafe impl GlobalAlloc for Heap {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if let Some(class) = small::class(layout) {
+            return self.small.lock().take(class, |size, align| {
+                // SAFETY: both are constants of a layout.
+                unsafe { self.large().own.malloc(size, align) }
+            });
+        }
+        // SAFETY: the caller vouches for the layout.
+        unsafe { self.large().own.malloc(layout.size(), layout.align()) }
     }
 
-    fn add(&self, pointer: *mut u8, size: usize) {
-        self.spans.set(self.spans.get().with(pointer.addr(), size));
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        if let Some(class) = small::class(layout) {
+            // SAFETY: the caller vouches that it is of this layout and so of this class, and that
+            // nobody uses it any more.
+            return unsafe { self.small.lock().give(pointer, class) };
+        }
+        let mut large = self.large();
+        if !large.left.contains(pointer.addr()) {
+            // SAFETY: the caller vouches that it is ours, with this layout.
+            unsafe { large.own.free(pointer, layout.size(), layout.align()) }
+        }
     }
 
-    fn remove(&self, pointer: *mut u8, size: usize) {
-        self.spans.set(self.spans.get().without(pointer.addr(), size));
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if small::class(layout).is_none() {
+            // SAFETY: the caller vouches for the layout.
+            return unsafe { self.large().own.calloc(layout.size(), layout.align()) };
+        }
+        // SAFETY: as above.
+        let pointer = unsafe { self.alloc(layout) };
+        if !pointer.is_null() {
+            // SAFETY: it is that long.
+            unsafe { pointer.write_bytes(0, layout.size()) };
+        }
+        pointer
     }
-}
 
-// SAFETY: what is returned is fresh memory of the kernel's, which is zero, and what is given back is
-// what was returned.
-unsafe impl Allocator for Pages {
-    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        let flags = match self.mapped.load(Relaxed) {
-            0 => MapFlags::PRIVATE,
-            left => {
-                self.mapped.store(left.saturating_sub(size), Relaxed);
-                MapFlags::PRIVATE | MapFlags::POPULATE
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let wanted = Layout::from_size_align(size, layout.align()).ok().and_then(small::class);
+        match (small::class(layout), wanted) {
+            (None, None) => {
+                let mut large = self.large();
+                if !large.left.contains(pointer.addr()) {
+                    // SAFETY: the caller vouches that it is ours, with this layout.
+                    return unsafe {
+                        large.own.realloc(pointer, layout.size(), layout.align(), size)
+                    };
+                }
             }
-        };
-        // SAFETY: the kernel chooses where.
-        let mapped = unsafe {
-            mmap_anonymous(ptr::null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, flags)
-        };
-        let Ok(mapped) = mapped else { return (ptr::null_mut(), 0, 0) };
-        self.add(mapped.cast(), size);
-        (mapped.cast(), size, 0)
-    }
-
-    fn remap(&self, pointer: *mut u8, old: usize, new: usize, can_move: bool) -> *mut u8 {
-        let flags = if can_move { MremapFlags::MAYMOVE } else { MremapFlags::empty() };
-        // SAFETY: dlmalloc gives its own segments, and uses what is returned.
-        let moved = unsafe { mremap(pointer.cast(), old, new, flags) };
-        let Ok(moved) = moved else { return ptr::null_mut() };
-        self.remove(pointer, old);
-        self.add(moved.cast(), new);
-        moved.cast()
-    }
-
-    fn free_part(&self, pointer: *mut u8, old: usize, new: usize) -> bool {
-        // SAFETY: as above; the end is given back.
-        let cut = unsafe { mremap(pointer.cast(), old, new, MremapFlags::empty()) }.is_ok();
-        if cut {
-            self.remove(pointer.wrapping_add(new), old.saturating_sub(new));
+            // It has room for that.
+            (was, is) if was == is => return pointer,
+            (_, _) => {}
         }
-        cut
-    }
-
-    fn free(&self, pointer: *mut u8, size: usize) -> bool {
-        // SAFETY: as above; nobody uses it any more.
-        let freed = unsafe { munmap(pointer.cast(), size) }.is_ok();
-        if freed {
-            self.remove(pointer, size);
-        }
-        freed
-    }
-
-    fn can_release_part(&self, _flags: u32) -> bool {
-        true
-    }
-
-    fn allocates_zeros(&self) -> bool {
-        true
-    }
-
-    fn page_size(&self) -> usize {
-        rustix::param::page_size()
+        // SAFETY: the caller vouches for all of it.
+        unsafe { self.moved(pointer, layout, size) }
     }
 }
 

@@ -113,7 +113,8 @@ impl Birth {
         let mut rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
         rest.push(Step::Descriptors { control: child.control });
         newborn.instruct(rest).map_err(built("give the child its list"))?;
-        let descriptors: Vec<BorrowedFd<'_>> = trees.prepared().iter().map(AsFd::as_fd).collect();
+        let descriptors: Vec<BorrowedFd<'_>> =
+            trees.prepared().iter().map(AsFd::as_fd).collect();
         go(&orders, &descriptors);
         Ok(Concluded { newborn, guest, orders })
     }

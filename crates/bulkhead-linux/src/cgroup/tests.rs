@@ -164,7 +164,13 @@ fn without_a_limit_on_forks_they_are_ended_standing_still() {
     everywhere("still", |ground| {
         let mut cgroups = ground.cgroups.clone();
         let pids = |it: &Controller| *it != Controller::Pids;
-        cgroups.legacy.get_mut().unwrap().trees.iter_mut().for_each(|it| it.controllers.retain(pids));
+        cgroups
+            .legacy
+            .get_mut()
+            .unwrap()
+            .trees
+            .iter_mut()
+            .for_each(|it| it.controllers.retain(pids));
         cgroups.v2.iter_mut().for_each(|it| it.controllers.retain(pids));
         let group = cgroups.create("a", &Limits { processes: None, ..ALL }).unwrap();
         let child = Child::spawn(&group, "brood 40");

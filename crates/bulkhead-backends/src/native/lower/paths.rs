@@ -113,7 +113,7 @@ impl Steps {
 
     /// Makes `path` and the directories that hold it, unless they come with something mounted.
     pub(super) fn dir_all(&mut self, path: &Path) {
-        if path.parent().is_none() || self.made.contains(path) || self.is_covered(path) {
+        if self.made.contains(path) || path.parent().is_none() || self.is_covered(path) {
             return;
         }
         self.parents(path);

@@ -73,7 +73,10 @@ fn root_holds_everything() {
 fn an_ordinary_user_without_delegation_holds_nothing() {
     let cgroups = std::thread::spawn(|| {
         child::become_nobody();
-        Cgroups::probe()
+        let cgroups = Cgroups::probe();
+        // As this user, before anybody else asks.
+        cgroups.layout();
+        cgroups
     })
     .join()
     .unwrap();

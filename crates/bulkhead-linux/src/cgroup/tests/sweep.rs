@@ -113,7 +113,8 @@ fn what_is_not_ours_is_not_swept() {
     let ground = Ground::named("foreign");
     drop(ground.create("first"));
     let foreign = format!("{}x-y", ground.cgroups.name);
-    let parents: Vec<_> = ground.cgroups.legacy().trees.iter().map(|it| it.slots.parent()).collect();
+    let parents: Vec<_> =
+        ground.cgroups.legacy().trees.iter().map(|it| it.slots.parent()).collect();
     for parent in &parents {
         fs::create_dir(parent.join(&foreign)).unwrap();
     }
@@ -134,8 +135,8 @@ fn what_died_in_another_scope_of_ours_is_swept() {
     let scopes = ["bulkhead-1-a.scope", "bulkhead-2-b.scope", "other.scope"].map(|name| {
         let scope = slice.join(name);
         fs::create_dir(&scope).unwrap();
-        let v2 = Some(v2::Tree::at(&scope, &ground.cgroups.name, tree.controllers.clone()));
-        Cgroups { v2, v1: Vec::new(), freezer: None, ..ground.cgroups.clone() }
+        let v2 = v2::Tree::at(&scope, &ground.cgroups.name, tree.controllers.clone());
+        ground.cgroups.only(v2)
     });
     let alive = scopes[1].create("alive", &Limits::default()).unwrap();
     for scope in &scopes[1..] {
