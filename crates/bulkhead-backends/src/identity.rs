@@ -79,7 +79,7 @@ impl Owner {
 }
 
 /// Namespaces that translate owners of the host's files to the sandbox's user; one for each owner.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Translations {
     opener: Opener,
     made: BTreeMap<(u32, u32), Translation>,

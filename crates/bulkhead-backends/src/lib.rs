@@ -157,25 +157,33 @@ pub trait Sandbox: Send + Sync {
 #[must_use]
 pub struct Remains {
     /// What others could see.
-    visible: Option<Box<dyn Send>>,
+    visible: Option<Box<dyn Visible>>,
     hidden: Option<Box<dyn Send>>,
+}
+
+/// Something that others could see. Dropping it removes what they could not.
+pub(crate) trait Visible: Send {
+    /// Removes what they could see.
+    fn clear(&mut self);
 }
 
 impl Drop for Remains {
     fn drop(&mut self) {
         self.clear_visible();
-        drop(self.hidden.take());
+        drop((self.visible.take(), self.hidden.take()));
     }
 }
 
 impl Remains {
-    pub(crate) fn of(visible: Box<dyn Send>, hidden: Box<dyn Send>) -> Self {
+    pub(crate) fn of(visible: Box<dyn Visible>, hidden: Box<dyn Send>) -> Self {
         Self { visible: Some(visible), hidden: Some(hidden) }
     }
 
     /// Removes what whoever looks at the workspace could see.
     pub fn clear_visible(&mut self) {
-        drop(self.visible.take());
+        if let Some(visible) = &mut self.visible {
+            visible.clear();
+        }
     }
 }
 

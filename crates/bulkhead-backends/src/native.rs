@@ -32,7 +32,12 @@ use bulkhead_linux::cgroup::{Cgroups, Delegation};
 use bulkhead_policy::{Disk, Plan};
 use bulkhead_spec::{ImageFacts, ImageRef};
 
-use self::{common::Common, embryo::Embryo, findings::Host, shape::Shape};
+use self::{
+    common::Common,
+    embryo::Embryo,
+    findings::{Host, Namespaces},
+    shape::Shape,
+};
 use crate::{Backend, BackendError, Finding, Sandbox, props, turn, workspace::stand_in};
 
 /// Builds sandboxes from the kernel's own parts.
@@ -97,6 +102,15 @@ impl Native {
             Embryo::conceive(self, id, Shape::USUAL).ok();
     }
 
+    /// What was found out about this host.
+    fn host(&self) -> &Host {
+        self.host.get_or_init(|| {
+            let begun = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+            let namespaces = if begun { Namespaces::Made } else { Namespaces::Untried };
+            Host::probe(self.refused.clone(), namespaces)
+        })
+    }
+
     /// Lets images be roots.
     #[must_use]
     pub fn with_images(mut self, images: Images) -> Self {
@@ -112,8 +126,7 @@ impl Backend for Native {
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let host = self.host.get_or_init(|| Host::probe(self.refused.clone()));
-        findings::findings(host, &self.cgroups)
+        findings::findings(self.host(), &self.cgroups)
     }
 
     fn keeps(&self) -> Option<Finding> {
@@ -133,7 +146,7 @@ impl Backend for Native {
     }
 
     fn expect_many(&self, disk: &Disk) -> Result<(), BackendError> {
-        self.host.get_or_init(|| Host::probe(self.refused.clone()));
+        self.host();
         // Whoever was first has found the same.
         self.common.set(Common::find(&self.state, disk)?).unwrap_or_default();
         Ok(())

@@ -37,7 +37,9 @@ mod tests {
 
     fn set(processors: &[usize]) -> CpuSet {
         let mut set = CpuSet::new();
-        processors.iter().for_each(|it| set.set(*it));
+        for it in processors {
+            set.set(*it);
+        }
         set
     }
 

@@ -133,6 +133,8 @@ pub struct Cgroups {
     name: String,
     /// The cgroups that we are in, as the kernel lists them.
     own: String,
+    /// Where the unified hierarchy is mounted.
+    unified: Option<Mount>,
     v2: Option<v2::Tree>,
     delegation: Delegation,
     /// The controllers that v2 would have after `acquire`.
@@ -185,7 +187,7 @@ impl Cgroups {
     }
 
     fn legacy(&self) -> &Legacy {
-        self.legacy.get_or_init(|| place::legacy(&self.own, self.v2.as_ref(), &self.name))
+        self.legacy.get_or_init(|| place::legacy(self))
     }
 
     /// How the controllers of v2 are had.

@@ -37,7 +37,7 @@ impl Heap {
     pub const fn new(bytes: usize) -> Self {
         let own = Dlmalloc::new_with_allocator(Pages::new(bytes));
         Self {
-            small: Spin::new(Small::NONE),
+            small: Spin::new(Small::none()),
             large: Mutex::new(Large { own, left: Spans::NONE }),
         }
     }
@@ -54,7 +54,7 @@ impl Heap {
         large.left = left;
         // The one before does not give its pages back.
         large.own = Dlmalloc::new_with_allocator(Pages::new(bytes));
-        *small = Small::beside(left);
+        *small = Small::beside(&left);
     }
 
     fn large(&self) -> MutexGuard<'_, Large> {

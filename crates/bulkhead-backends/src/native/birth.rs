@@ -116,7 +116,7 @@ impl Birth {
         let descriptors: Vec<BorrowedFd<'_>> =
             trees.prepared().iter().map(AsFd::as_fd).collect();
         go(&orders, &descriptors);
-        Ok(Concluded { newborn, guest, orders })
+        Ok(Concluded { newborn, guest, orders, trees })
     }
 }
 
@@ -126,6 +126,8 @@ pub(super) struct Concluded {
     newborn: Newborn,
     guest: Program,
     orders: OwnedFd,
+    /// What they were prepared with has time to end meanwhile.
+    trees: Trees,
 }
 
 impl Concluded {
@@ -138,7 +140,7 @@ impl Concluded {
     ) -> Result<(Newborn, Option<Doors>, OwnedFd), BackendError> {
         let sealed = self.guest.sealed().map_err(built("seal the guest"))?;
         go(&self.orders, &cgroup.map(|it| it.entry().tasks).unwrap_or_default());
-        drop(sealed);
+        drop((sealed, self.trees));
         let doors = doors::take(plan, self.orders.as_fd(), self.newborn.pidfd())?;
         Ok((self.newborn, doors, self.orders))
     }

@@ -23,10 +23,24 @@ pub(super) struct Host {
 }
 
 impl Host {
-    pub(super) fn probe(refused: Option<String>) -> Self {
-        let root = is_host_root();
-        Self { root, namespaces: namespaces(getuid()), landlock: landlock::version(), refused }
+    /// Looks at this host, on which somebody may have made the namespaces of a sandbox already.
+    pub(super) fn probe(refused: Option<String>, namespaces: Namespaces) -> Self {
+        let (root, landlock) = (is_host_root(), landlock::version());
+        let namespaces = match namespaces {
+            Namespaces::Made if root => Ok(()),
+            Namespaces::Made => usable(),
+            Namespaces::Untried => allowed(getuid()).and_then(|()| usable()),
+        };
+        Self { root, namespaces, landlock, refused }
     }
+}
+
+/// What is known of new namespaces before anybody looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Namespaces {
+    /// They can be made: they were.
+    Made,
+    Untried,
 }
 
 /// A number that the kernel shows, if it shows it.
@@ -34,23 +48,31 @@ fn setting(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Whether we may make user namespaces with which something can be done.
-fn namespaces(user: Uid) -> Result<(), (String, String)> {
-    let refuse = |why: &str, hint: &str| Err((why.to_owned(), hint.to_owned()));
+fn refuse(why: &str, hint: &str) -> Result<(), (String, String)> {
+    Err((why.to_owned(), hint.to_owned()))
+}
+
+/// Whether we may make user namespaces.
+fn allowed(user: Uid) -> Result<(), (String, String)> {
     if setting("/proc/sys/user/max_user_namespaces") == Some(0) {
         return refuse(
             "user namespaces are switched off (user.max_user_namespaces is 0)",
             "type: sudo sysctl user.max_user_namespaces=15000",
         );
     }
-    if user.is_root() {
-        return Ok(());
-    }
-    if setting("/proc/sys/kernel/unprivileged_userns_clone") == Some(0) {
+    if !user.is_root() && setting("/proc/sys/kernel/unprivileged_userns_clone") == Some(0) {
         return refuse(
             "user namespaces are for root only (kernel.unprivileged_userns_clone is 0)",
             "type: sudo sysctl kernel.unprivileged_userns_clone=1",
         );
+    }
+    Ok(())
+}
+
+/// Whether something can be done with those that we make.
+fn usable() -> Result<(), (String, String)> {
+    if getuid().is_root() {
+        return Ok(());
     }
     let restricts =
         setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1);

@@ -32,6 +32,7 @@ use self::{
     record::Record,
 };
 use super::protect::{How, Protection};
+use crate::Visible;
 
 /// How long another sandbox may take to remove its stand-ins.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -128,8 +129,11 @@ fn is_alone(lock: &File) -> io::Result<bool> {
     }
 }
 
-impl Drop for StandIns {
-    fn drop(&mut self) {
+impl Visible for StandIns {
+    fn clear(&mut self) {
+        if self.paths.is_empty() {
+            return;
+        }
         // Others who have locked a directory need what is in it still, and will remove it.
         self.locks.retain(|(_, lock)| is_alone(&lock.0).unwrap_or_default());
         let alone =
@@ -141,6 +145,12 @@ impl Drop for StandIns {
                 self.record = None;
             }
         }
+    }
+}
+
+impl Drop for StandIns {
+    fn drop(&mut self) {
+        self.clear();
         if let Some(record) = &self.record {
             record.clear().unwrap_or_default();
         }

@@ -58,7 +58,7 @@ pub(super) enum Hierarchy {
 }
 
 /// A mounted hierarchy.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) hierarchy: Hierarchy,
     /// The cgroup that is seen at the mount point.

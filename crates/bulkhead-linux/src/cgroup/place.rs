@@ -21,14 +21,17 @@ pub(super) const CGROUP2_MAGIC: FsWord = 0x6367_7270;
 pub(super) fn probe(name: &str) -> Cgroups {
     let own = text_of(Path::new("/proc/self/cgroup")).unwrap_or_default();
     match usual::unified(&own) {
-        Some(mount) => of(Unified::at(mount.as_ref(), &own, name), &own, name),
-        None => among(&listed(), &own, name),
+        usual::Unified::At(mount) => of(Some(&mount), &own, name),
+        usual::Unified::Nowhere => of(None, &own, name),
+        usual::Unified::Elsewhere => among(&listed(), &own, name),
     }
 }
 
-/// What v1 has that v2 has not, wherever it is mounted.
-pub(super) fn legacy(own: &str, v2: Option<&v2::Tree>, name: &str) -> Legacy {
-    legacy_among(&usual::mounts(own).unwrap_or_else(listed), own, v2, name)
+/// What v1 has that v2 has not, for whoever has found v2 where it usually is.
+pub(super) fn legacy(cgroups: &Cgroups) -> Legacy {
+    let Cgroups { own, unified, v2, name, .. } = cgroups;
+    let usual = usual::legacy(own).map(|it| unified.iter().cloned().chain(it).collect());
+    legacy_among(&usual.unwrap_or_else(listed), own, v2.as_ref(), name)
 }
 
 /// The list of all mounts of cgroups.
@@ -39,16 +42,18 @@ fn listed() -> Vec<Mount> {
 /// Chooses among these mounts; `own` is the text of `/proc/self/cgroup`.
 pub(super) fn among(mounts: &[Mount], own: &str, name: &str) -> Cgroups {
     let unified = mounts.iter().find(|it| it.hierarchy == Hierarchy::V2);
-    let mut cgroups = of(Unified::at(unified, own, name), own, name);
+    let mut cgroups = of(unified, own, name);
     let legacy = legacy_among(mounts, own, cgroups.v2.as_ref(), name);
     cgroups.legacy = OnceLock::from(legacy);
     cgroups
 }
 
-fn of(v2: Unified, own: &str, name: &str) -> Cgroups {
-    let Unified { tree, delegation, reach } = v2;
-    let (name, own) = (name.to_owned(), own.to_owned());
-    Cgroups { name, own, v2: tree, delegation, reach, legacy: OnceLock::new() }
+/// Those of v2; what v1 has is to be looked at.
+fn of(unified: Option<&Mount>, own: &str, name: &str) -> Cgroups {
+    let found = unified.map(|mount| look_at_v2(mount, own, name)).unwrap_or_default();
+    let Unified { tree: v2, delegation, reach } = found;
+    let (name, own, unified) = (name.to_owned(), own.to_owned(), unified.cloned());
+    Cgroups { name, own, unified, v2, delegation, reach, legacy: OnceLock::new() }
 }
 
 fn legacy_among(mounts: &[Mount], own: &str, v2: Option<&v2::Tree>, name: &str) -> Legacy {
@@ -105,12 +110,6 @@ struct Unified {
     tree: Option<v2::Tree>,
     delegation: Delegation,
     reach: Vec<Controller>,
-}
-
-impl Unified {
-    fn at(mount: Option<&Mount>, own: &str, name: &str) -> Self {
-        mount.map_or_else(Self::default, |mount| look_at_v2(mount, own, name))
-    }
 }
 
 /// Chooses the cgroup that hands its controllers down to the sandboxes.

@@ -17,10 +17,10 @@ const FIRST_NAMESPACE: u64 = 0xEFFF_FFFB;
 /// The inode of the root of every hierarchy: a mount that shows another cgroup shows a part.
 const ROOT: u64 = 1;
 
-/// The mounts of all hierarchies with controllers of ours, `None` if one of them is not where it
-/// usually is; `own` is the text of `/proc/self/cgroup`.
-pub(super) fn mounts(own: &str) -> Option<Vec<Mount>> {
-    let mut found: Vec<Mount> = unified(own)?.into_iter().collect();
+/// The mounts of all v1 hierarchies with controllers of ours, `None` if one of them is not where it
+/// usually is; `own` is the text of `/proc/self/cgroup`, of whoever is in the first namespace.
+pub(super) fn legacy(own: &str) -> Option<Vec<Mount>> {
+    let mut found = Vec::new();
     for (_, controllers) in own.lines().filter_map(named).filter(|it| !is_unified(*it)) {
         let known = Controller::listed(controllers, ',');
         if known.is_empty() {
@@ -33,18 +33,32 @@ pub(super) fn mounts(own: &str) -> Option<Vec<Mount>> {
     Some(found)
 }
 
-/// The mount of the unified hierarchy, if we are in one; `None` if it is not where it usually is.
-pub(super) fn unified(own: &str) -> Option<Option<Mount>> {
-    let namespace = stat("/proc/self/ns/cgroup").ok()?;
-    if namespace.st_ino != FIRST_NAMESPACE {
-        return None;
+/// Where the unified hierarchy is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unified {
+    /// Where it usually is.
+    At(Mount),
+    /// We are in none.
+    Nowhere,
+    /// Somewhere else, as everything may be for somebody in another namespace.
+    Elsewhere,
+}
+
+/// Looks for the unified hierarchy; `own` is the text of `/proc/self/cgroup`.
+pub(super) fn unified(own: &str) -> Unified {
+    if stat("/proc/self/ns/cgroup").map_or(true, |it| it.st_ino != FIRST_NAMESPACE) {
+        return Unified::Elsewhere;
     }
     if !own.lines().filter_map(named).any(is_unified) {
-        return Some(None);
+        return Unified::Nowhere;
     }
     let places = [PathBuf::from(TOP), Path::new(TOP).join("unified")];
-    let point = places.into_iter().find(|it| is_root(it, CGROUP2_MAGIC))?;
-    Some(Some(Mount { hierarchy: Hierarchy::V2, root: "/".to_owned(), point }))
+    match places.into_iter().find(|it| is_root(it, CGROUP2_MAGIC)) {
+        Some(point) => {
+            Unified::At(Mount { hierarchy: Hierarchy::V2, root: "/".to_owned(), point })
+        }
+        None => Unified::Elsewhere,
+    }
 }
 
 /// The number of a hierarchy and the names of its controllers, from a line of `/proc/self/cgroup`.
@@ -66,6 +80,15 @@ fn is_root(path: &Path, magic: rustix::fs::FsWord) -> bool {
 mod tests {
     use super::*;
     use crate::cgroup::parse;
+
+    fn mounts(own: &str) -> Option<Vec<Mount>> {
+        let unified = match unified(own) {
+            Unified::At(mount) => Some(mount),
+            Unified::Nowhere => None,
+            Unified::Elsewhere => return None,
+        };
+        Some(unified.into_iter().chain(legacy(own)?).collect())
+    }
 
     #[test]
     fn what_is_found_quickly_is_what_the_list_of_mounts_says() {

@@ -27,10 +27,15 @@ pub(super) fn class(layout: Layout) -> Option<Class> {
     (steps < CLASSES && layout.align() <= STEP).then_some(Class(steps))
 }
 
+/// A piece that was given back.
+struct Free {
+    next: *mut Free,
+}
+
 /// The pieces that nobody has.
 pub(super) struct Small {
-    /// The first of each size that was given back; it holds the address of the next.
-    free: [*mut u8; CLASSES],
+    /// The first of each size that was given back.
+    free: [*mut Free; CLASSES],
     /// What was not cut yet.
     rest: *mut u8,
     length: usize,
@@ -42,11 +47,15 @@ pub(super) struct Small {
 unsafe impl Send for Small {}
 
 impl Small {
-    pub(super) const NONE: Self = Self::beside(Spans::NONE);
+    /// None yet.
+    pub(super) const fn none() -> Self {
+        let (free, rest) = ([ptr::null_mut(); CLASSES], ptr::null_mut());
+        Self { free, rest, length: 0, left: Spans::NONE }
+    }
 
     /// None yet, beside pieces that are left as they are.
-    pub(super) const fn beside(left: Spans) -> Self {
-        Self { free: [ptr::null_mut(); CLASSES], rest: ptr::null_mut(), length: 0, left }
+    pub(super) fn beside(left: &Spans) -> Self {
+        Self { left: *left, ..Self::none() }
     }
 
     /// A piece of that size, null if there is none; `more` gets memory of a size and alignment.
@@ -58,9 +67,9 @@ impl Small {
         let Some(first) = self.free.get_mut(class.0) else { return ptr::null_mut() };
         let piece = *first;
         if !piece.is_null() {
-            // SAFETY: it was given back, and holds the next one since.
-            *first = unsafe { piece.cast::<*mut u8>().read() };
-            return piece;
+            // SAFETY: it was given back, and is nobody else's.
+            *first = unsafe { (*piece).next };
+            return piece.cast();
         }
         let size = (class.0 + 1) * STEP;
         if self.length < size {
@@ -86,8 +95,13 @@ impl Small {
             return;
         }
         if let Some(first) = self.free.get_mut(class.0) {
+            #[expect(
+                clippy::cast_ptr_alignment,
+                reason = "all of them lie at multiples of a step"
+            )]
+            let piece = piece.cast::<Free>();
             // SAFETY: it is at least so long, so aligned, and ours again.
-            unsafe { piece.cast::<*mut u8>().write(*first) };
+            unsafe { piece.write(Free { next: *first }) };
             *first = piece;
         }
     }
@@ -113,7 +127,7 @@ mod tests {
     #[test]
     fn pieces_are_apart_and_those_given_back_are_handed_out_again() {
         let mut blocks: Vec<Box<[u128]>> = Vec::new();
-        let mut small = Small::NONE;
+        let mut small = Small::none();
         let mut taken = BTreeSet::new();
         let class = class(layout(40, 8)).unwrap();
         let mut take = |small: &mut Small| {
@@ -134,6 +148,6 @@ mod tests {
         // SAFETY: it was taken with this class, and nobody uses it.
         unsafe { small.give(piece, class) };
         assert_eq!(take(&mut small), piece);
-        assert!(Small::NONE.take(class, |_, _| ptr::null_mut()).is_null());
+        assert!(Small::none().take(class, |_, _| ptr::null_mut()).is_null());
     }
 }

@@ -20,6 +20,7 @@ use crate::{
 };
 
 /// The trees of one sandbox.
+#[derive(Debug)]
 pub(super) struct Trees {
     identity: Identity,
     translations: Translations,
