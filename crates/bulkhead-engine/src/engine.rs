@@ -41,6 +41,8 @@ pub struct Placed<'a> {
     pub upheld: Guarantees,
     /// Promises that defaults asked for and that this backend cannot keep here.
     pub missing: Guarantees,
+    /// What was asked and decided, to be written down before anything runs.
+    notes: Vec<Event>,
 }
 
 /// A sandbox that stands, and its way out.
@@ -81,7 +83,8 @@ impl Engine {
         let Sited { plan, backend, upheld, missing } =
             self.site(&plan, &Disk::default()).await?;
         let exec = plan.admit(exec)?;
-        Ok(Placed { id: id.to_owned(), plan, exec, backend, upheld, missing })
+        let (id, notes) = (id.to_owned(), Vec::new());
+        Ok(Placed { id, plan, exec, backend, upheld, missing, notes })
     }
 
     async fn site(&self, plan: &Plan, disk: &Disk) -> Result<Sited<'_>, RunError> {
@@ -107,26 +110,16 @@ impl Engine {
         };
         match sited {
             Ok(sited) => {
-                let missing = &sited.missing;
-                self.note_decision(id, &sited.plan, sited.backend, missing)?;
+                let Sited { plan, backend, missing, .. } = &sited;
+                self.note(id, &decision(plan, *backend, missing))?;
                 Ok(sited)
             }
             Err(error) => Err(self.note_denial(id, error)?),
         }
     }
 
-    fn note_decision(
-        &self,
-        id: &str,
-        plan: &Plan,
-        backend: &dyn Backend,
-        missing: &Guarantees,
-    ) -> Result<(), RunError> {
-        self.ledger.record(id, &Event::Planned { require: plan.require().clone() })?;
-        let (backend, missing) = (backend.name(), missing.clone());
-        self.ledger.record(id, &Event::Placed { backend, missing })?;
-        let Some(ImageFacts { name, digest, .. }) = plan.image() else { return Ok(()) };
-        self.ledger.record(id, &Event::Furnished { image: name.clone(), digest: *digest })
+    fn note(&self, id: &str, events: &[Event]) -> Result<(), RunError> {
+        events.iter().try_for_each(|event| self.ledger.record(id, event))
     }
 
     fn note_denial(&self, id: &str, error: RunError) -> Result<RunError, RunError> {
@@ -134,7 +127,8 @@ impl Engine {
         Ok(error)
     }
 
-    /// Like [`Engine::place`], with a record of what was asked and decided.
+    /// Like [`Engine::place`], for a run that is to be recorded: if it is refused, that is on record,
+    /// else what was asked and decided will be before the program runs.
     pub async fn prepare(
         &self,
         id: &str,
@@ -143,13 +137,18 @@ impl Engine {
     ) -> Result<Placed<'_>, RunError> {
         let argv = exec.argv.iter().map(|word| escape_bytes(word.as_encoded_bytes())).collect();
         let workspace = spec.workspace.as_ref().map(|it| it.dir.to_string());
-        self.ledger.record(id, &Event::Asked { argv, workspace })?;
+        let asked = Event::Asked { argv, workspace };
         match self.place(id, spec, exec).await {
-            Ok(placed) => {
-                self.note_decision(id, &placed.plan, placed.backend, &placed.missing)?;
+            Ok(mut placed) => {
+                let Placed { plan, backend, missing, .. } = &placed;
+                let decision = decision(plan, *backend, missing);
+                placed.notes = [asked].into_iter().chain(decision).collect();
                 Ok(placed)
             }
-            Err(error) => Err(self.note_denial(id, error)?),
+            Err(error) => {
+                self.ledger.record(id, &asked)?;
+                Err(self.note_denial(id, error)?)
+            }
         }
     }
 
@@ -201,9 +200,12 @@ impl Engine {
         console: Console,
         until: Until,
     ) -> Result<(Outcome, Remains), RunError> {
-        let Placed { id, plan, backend, upheld, missing, .. } = placed;
+        let Placed { id, plan, backend, upheld, missing, notes, .. } = placed;
         let started = Instant::now();
-        let Built { sandbox, way_out, guide } = self.build(id, plan, *backend).await?;
+        let built = self.build(id, plan, *backend).await;
+        // Before the program runs, but while the sandbox is being built: nobody waits for it then.
+        self.note(id, notes)?;
+        let Built { sandbox, way_out, guide } = built?;
         self.ledger.record(id, &Event::Created)?;
         let ended = self.attend(&*sandbox, placed, guide.as_ref(), console).await;
         // Its thread ends while the sandbox is removed.
@@ -283,6 +285,17 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// What is on record about a decision.
+fn decision(plan: &Plan, backend: &dyn Backend, missing: &Guarantees) -> Vec<Event> {
+    let planned = Event::Planned { require: plan.require().clone() };
+    let placed = Event::Placed { backend: backend.name(), missing: missing.clone() };
+    let furnished = plan.image().map(|ImageFacts { name, digest, .. }| Event::Furnished {
+        image: name.clone(),
+        digest: *digest,
+    });
+    [planned, placed].into_iter().chain(furnished).collect()
 }
 
 pub(crate) fn describe(error: &dyn std::error::Error) -> String {

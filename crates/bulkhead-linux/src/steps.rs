@@ -173,6 +173,8 @@ pub enum Step {
     Hostname(CString),
     /// Have an empty network made, beside all that follows.
     BeginNetwork,
+    /// Let whoever makes the network go on beside us, if it is not made yet.
+    NetworkBeside,
     /// Leave the host's network for the one that was begun, or for a new one: empty, with loopback
     /// switched on.
     OwnNetwork,
@@ -313,6 +315,7 @@ impl fmt::Display for Step {
             Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{target}`"),
             Self::Hostname(name) => write!(out, "name the machine `{}`", text(name)),
             Self::BeginNetwork => out.write_str("begin a network with loopback alone"),
+            Self::NetworkBeside => out.write_str("let the network be made meanwhile"),
             Self::OwnNetwork => out.write_str("enter a network with loopback alone"),
             Self::Doors { doors, .. } => {
                 write!(out, "own every address and open doors at")?;

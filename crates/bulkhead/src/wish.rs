@@ -16,7 +16,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use bulkhead_linux::paths::real;
 use bulkhead_policy::Policy;
 use bulkhead_spec::{
     Egress, Entry, Exec, GuestPath, HostPath, ImageRef, Limits, Mount, Network, Root, Spec,
@@ -336,7 +335,7 @@ impl Asked<'_> {
     /// Where the caller is, if the sandbox sees it as part of the workspace.
     fn start(&self) -> Option<GuestPath> {
         let workspace = self.workspace.as_ref()?;
-        let here = real(&std::env::current_dir().ok()?).ok()?;
+        let here = std::env::current_dir().ok()?;
         let inside = here.starts_with(workspace.dir.as_path());
         let said = self.found.as_ref().and_then(|it| it.start.as_ref());
         let start = match said {

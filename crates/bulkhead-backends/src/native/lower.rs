@@ -140,6 +140,9 @@ impl Unfinished {
     /// The last list: what only this plan has.
     pub(super) fn rest(self, plan: &Plan, house: &House, survey: &Survey) -> Vec<Line> {
         let mut steps = self.steps;
+        if plan.network() != spec::Network::Open {
+            steps.push(Step::NetworkBeside);
+        }
         steps.push(Step::Resize { options: base_options(plan) });
         disk::begin(&mut steps, survey);
         match &survey.root {
@@ -165,24 +168,25 @@ impl Unfinished {
                 reach: Reach::Alone,
             });
         }
-        network(&mut steps, plan);
-        steps.lines.push(Line::Hand);
-        steps.lines.push(Line::Join);
-        steps.push(Step::Enter);
+        leave(&mut steps, plan.network(), wanted(plan));
         steps.lines
     }
 }
 
-/// As late as can be: it was begun first and takes longest.
-fn network(steps: &mut Steps, plan: &Plan) {
-    match plan.network() {
-        spec::Network::None => steps.push(Step::OwnNetwork),
-        spec::Network::Proxy | spec::Network::Observe => {
-            steps.push(Step::OwnNetwork);
-            steps.lines.push(Line::Doors(wanted(plan)));
-        }
-        spec::Network::Open => {}
+/// The end of every list. The network comes as late as can be: it was begun first and takes longest.
+fn leave(steps: &mut Steps, network: spec::Network, doors: Vec<Door>) {
+    let (before, after) = match network {
+        spec::Network::None => (None, Some(Step::OwnNetwork)),
+        // Doors are made with devices of the host.
+        spec::Network::Proxy | spec::Network::Observe => (Some(Step::OwnNetwork), None),
+        spec::Network::Open => (None, None),
+    };
+    if let Some(network) = before {
+        steps.push(network);
+        steps.lines.push(Line::Doors(doors));
     }
+    steps.lines.extend([Line::Hand, Line::Join, Line::Do(Step::Enter)]);
+    steps.lines.extend(after.map(Line::Do));
 }
 
 fn base_options(plan: &Plan) -> CString {

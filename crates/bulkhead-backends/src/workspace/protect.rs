@@ -1,6 +1,7 @@
 //! Which files of a live workspace must stay as they are, and which must not be seen.
 
 mod git;
+mod names;
 mod secrets;
 
 use std::{
@@ -12,6 +13,7 @@ use bulkhead_policy::{HOME_TRIGGERS, WORKSPACE_TRIGGERS};
 use bulkhead_spec::{Access, Workspace, escape_bytes};
 use rustix::fs::FileType;
 
+use self::names::Names;
 use super::{
     share::{Share, hides_secrets, looked},
     stand_in,
@@ -77,22 +79,24 @@ pub(crate) struct Found {
 /// the workspace may be.
 pub(crate) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendError> {
     let dir = workspace.dir.as_path();
+    let names = Names::of(dir);
     let mut found = Found::default();
     if workspace.access == Access::ReadWrite {
         for trigger in WORKSPACE_TRIGGERS {
             if !spared(workspace, trigger) {
-                protect(dir, Path::new(trigger), &mut found.protections)?;
+                protect_first(dir, &names, trigger, &mut found.protections)?;
             }
         }
         for trigger in HOME_TRIGGERS {
-            let relevant = home == dir || dir.join(trigger).symlink_metadata().is_ok();
-            if relevant && !spared(workspace, trigger) {
-                protect(dir, Path::new(trigger), &mut found.protections)?;
+            let is_there =
+                || !names.lack(trigger) && dir.join(trigger).symlink_metadata().is_ok();
+            if (home == dir || is_there()) && !spared(workspace, trigger) {
+                protect_first(dir, &names, trigger, &mut found.protections)?;
             }
         }
     }
     if !spared(workspace, ".git") {
-        git::protect(workspace, &mut found)?;
+        git::protect(workspace, &names, &mut found)?;
     }
     if hides_secrets(workspace) {
         secrets::hide(dir, &mut found.protections);
@@ -109,6 +113,23 @@ pub(crate) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendE
 fn spared(workspace: &Workspace, trigger: &str) -> bool {
     let trigger = Path::new(trigger);
     workspace.unprotected.iter().any(|it| trigger.starts_with(it))
+}
+
+/// Protects `trigger` below `dir`, in which there are `names`.
+fn protect_first(
+    dir: &Path,
+    names: &Names,
+    trigger: &str,
+    protections: &mut Vec<Protection>,
+) -> Result<(), BackendError> {
+    let first = trigger.split('/').next().unwrap_or(trigger);
+    if !names.lack(first) {
+        return protect(dir, Path::new(trigger), protections);
+    }
+    let path = dir.join(first);
+    let how = How::absent(&path);
+    protections.push(Protection { path, how });
+    Ok(())
 }
 
 /// Protects `name` below `dir`, with every directory on the way.

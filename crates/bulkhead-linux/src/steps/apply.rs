@@ -20,7 +20,7 @@ use rustix::{
         unmount,
     },
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
-    process::{chdir, pivot_root, setsid},
+    process::{Pid, chdir, pivot_root, setsid},
 };
 
 use super::{
@@ -28,7 +28,7 @@ use super::{
     network::{self, Bench},
 };
 use crate::{
-    doors,
+    beside, doors,
     mounts::{Attributes, Inode, detached, restrict, restrict_alone},
     orphan::await_readable,
     routes::own_every_address,
@@ -49,7 +49,7 @@ pub(crate) struct Trees<'a> {
     parent: RawFd,
     bench: &'a Bench,
     /// Who makes the network.
-    helper: Option<i32>,
+    helper: Option<Pid>,
     /// The program that the child becomes, if a step has said so.
     guest: Option<RawFd>,
     received: [RawFd; MOST_TREES],
@@ -76,6 +76,18 @@ impl<'a> Trees<'a> {
         let found = rustix::fs::open(GUEST, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         self.guest = Some(out_of_the_way(found.as_raw_fd())?);
         Ok(())
+    }
+
+    fn begin_network(&mut self) -> Result<(), Errno> {
+        self.helper = Some(self.bench.begin()?);
+        Ok(())
+    }
+
+    /// Whoever makes the network waits for this processor, which we do not leave any more.
+    fn network_beside(&self) {
+        if let Some(helper) = self.helper.filter(|_| !self.bench.is_made()) {
+            beside::begin(helper);
+        }
     }
 
     /// Enters a network of our own: the one that was begun, or one that is made on the spot.
@@ -155,8 +167,9 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
         Step::Overlay { lower, upper, work, target } => overlay(lower, [upper, work], target),
         Step::Mount { kind, target } => kernel_mount(*kind, target),
         Step::Hostname(name) => rustix::system::sethostname(name.to_bytes()),
-        Step::BeginNetwork => {
-            trees.helper = Some(trees.bench.begin()?);
+        Step::BeginNetwork => trees.begin_network(),
+        Step::NetworkBeside => {
+            trees.network_beside();
             Ok(())
         }
         Step::OwnNetwork => trees.own_network(),

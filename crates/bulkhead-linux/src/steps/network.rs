@@ -10,7 +10,7 @@ use std::{
     sync::atomic::{AtomicI32, Ordering},
 };
 
-use rustix::io::Errno;
+use rustix::{io::Errno, process::Pid};
 
 use crate::{
     clone::{Stack, branch_off},
@@ -34,18 +34,24 @@ impl Bench {
     }
 
     /// Has a helper begin to make a network; returns its process.
-    pub(super) fn begin(&self) -> Result<i32, Errno> {
+    pub(super) fn begin(&self) -> Result<Pid, Errno> {
         // SAFETY: the parent keeps `self` until this process and so its helper are gone or have
         // executed the guest, before which `finish` waits for the helper. `help` allocates nothing
         // and never returns.
-        unsafe { branch_off(&self.stack, help, &raw const self.made) }
+        let helper = unsafe { branch_off(&self.stack, help, &raw const self.made) }?;
+        Pid::from_raw(helper).ok_or(Errno::INVAL)
+    }
+
+    /// Whether the helper has done its work.
+    pub(super) fn is_made(&self) -> bool {
+        self.made.load(Ordering::Relaxed) != 0
     }
 
     /// Waits for the helper and enters the network that it has made.
-    pub(super) fn finish(&self, helper: i32) -> Result<(), Errno> {
+    pub(super) fn finish(&self, helper: Pid) -> Result<(), Errno> {
         let all = libc::__WALL.unsigned_abs() as usize;
         let waited = || {
-            let helper = helper.unsigned_abs() as usize;
+            let helper = helper.as_raw_nonzero().get().unsigned_abs() as usize;
             // SAFETY: no status and no usage are asked for.
             unsafe { sys::call(libc::SYS_wait4, [helper, 0, all, 0, 0]) }
         };

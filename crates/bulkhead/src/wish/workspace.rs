@@ -19,11 +19,14 @@ pub(super) fn find(args: &WorkspaceArgs) -> Result<Option<Workspace>, Failure> {
         return Ok(None);
     }
     let (dir, named) = match &args.workspace {
-        Some(text) => split(text),
-        None => (current_dir()?, Access::ReadWrite),
+        Some(text) => {
+            let (dir, named) = split(text);
+            (look_up(&dir)?, named)
+        }
+        // The kernel tells it without links.
+        None => (usable(&current_dir()?)?, Access::ReadWrite),
     };
     let access = if args.read_only { Access::ReadOnly } else { named };
-    let dir = look_up(&dir)?;
     Ok(Some(Workspace { dir, access, env_files: EnvFiles::default(), unprotected: Vec::new() }))
 }
 
@@ -40,18 +43,23 @@ fn split(text: &OsStr) -> (PathBuf, Access) {
     (PathBuf::from(std::ffi::OsString::from_vec(dir.to_vec())), access)
 }
 
+fn failed(dir: &Path, why: &str) -> Failure {
+    Failure::new(Code::Workspace, format!("cannot work on `{}`", shown(dir)))
+        .because(why)
+        .hint("change to another directory, or name one with --workspace")
+}
+
 fn look_up(dir: &Path) -> Result<HostPath, Failure> {
-    let failed = |why: String| {
-        let what = format!("cannot work on `{}`", shown(dir));
-        Failure::new(Code::Workspace, what)
-            .because(why)
-            .hint("change to another directory, or name one with --workspace")
-    };
-    let real = bulkhead_linux::paths::real(dir).map_err(|error| failed(error.to_string()))?;
+    let real = bulkhead_linux::paths::real(dir);
+    usable(&real.map_err(|error| failed(dir, &error.to_string()))?)
+}
+
+/// The directory without links, if it is one that we can read.
+fn usable(real: &Path) -> Result<HostPath, Failure> {
     if !real.is_dir() {
-        return Err(failed("it is not a directory".to_owned()));
+        return Err(failed(real, "it is not a directory"));
     }
     let readable = rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(&real, readable).map_err(|errno| failed(errno.to_string()))?;
-    HostPath::try_from(real).map_err(|error| failed(error.to_string()))
+    rustix::fs::access(real, readable).map_err(|errno| failed(real, &errno.to_string()))?;
+    HostPath::try_from(real.to_owned()).map_err(|error| failed(real, &error.to_string()))
 }

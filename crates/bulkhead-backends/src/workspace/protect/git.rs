@@ -14,7 +14,7 @@ use bulkhead_policy::GIT_TRIGGERS;
 use bulkhead_spec::{Access, Workspace};
 use rustix::fs::FileType;
 
-use super::{Found, How, Protection, protect as protect_path};
+use super::{Found, How, Names, Protection, protect as protect_path};
 use crate::{
     BackendError,
     workspace::{
@@ -26,10 +26,19 @@ use crate::{
 /// How deep git directories of submodules are looked for; their names may contain slashes.
 const DEPTH: usize = 8;
 
-pub(super) fn protect(workspace: &Workspace, found: &mut Found) -> Result<(), BackendError> {
+pub(super) fn protect(
+    workspace: &Workspace,
+    names: &Names,
+    found: &mut Found,
+) -> Result<(), BackendError> {
     let writable = workspace.access == Access::ReadWrite;
     let dir = workspace.dir.as_path();
     let pointer = dir.join(".git");
+    if names.lack(".git") {
+        let how = How::absent(&pointer);
+        found.protections.extend(writable.then_some(Protection { path: pointer, how }));
+        return Ok(());
+    }
     match looked(&pointer).map(|it| it.kind) {
         Ok(FileType::Directory) if writable && !stand_in::is_one(&pointer) => {
             protect_dir(dir, &pointer, How::Pin, found)
