@@ -36,7 +36,8 @@ const FEWEST_FILES: u64 = 64;
 
 /// What waits for everything else.
 pub(crate) fn runtime() -> Result<Runtime, Failure> {
-    started(&mut Builder::new_current_thread())
+    // As much room as one command has use for: it is paid for when it is first touched.
+    started(Builder::new_current_thread().max_io_events_per_tick(64))
 }
 
 /// The same for many clients at once, two of whom may need the processor.
