@@ -41,7 +41,7 @@ pub struct Placed<'a> {
     pub upheld: Guarantees,
     /// Promises that defaults asked for and that this backend cannot keep here.
     pub missing: Guarantees,
-    /// What was asked and decided, to be written down before anything runs.
+    /// What was decided, to be written down before anything runs.
     notes: Vec<Event>,
 }
 
@@ -127,8 +127,8 @@ impl Engine {
         Ok(error)
     }
 
-    /// Like [`Engine::place`], for a run that is to be recorded: if it is refused, that is on record,
-    /// else what was asked and decided will be before the program runs.
+    /// Like [`Engine::place`], with a record of what was asked; what was decided will be on record
+    /// before the program runs.
     pub async fn prepare(
         &self,
         id: &str,
@@ -137,18 +137,13 @@ impl Engine {
     ) -> Result<Placed<'_>, RunError> {
         let argv = exec.argv.iter().map(|word| escape_bytes(word.as_encoded_bytes())).collect();
         let workspace = spec.workspace.as_ref().map(|it| it.dir.to_string());
-        let asked = Event::Asked { argv, workspace };
+        self.ledger.record(id, &Event::Asked { argv, workspace })?;
         match self.place(id, spec, exec).await {
             Ok(mut placed) => {
-                let Placed { plan, backend, missing, .. } = &placed;
-                let decision = decision(plan, *backend, missing);
-                placed.notes = [asked].into_iter().chain(decision).collect();
+                placed.notes = decision(&placed.plan, placed.backend, &placed.missing);
                 Ok(placed)
             }
-            Err(error) => {
-                self.ledger.record(id, &asked)?;
-                Err(self.note_denial(id, error)?)
-            }
+            Err(error) => Err(self.note_denial(id, error)?),
         }
     }
 

@@ -102,7 +102,10 @@ pub(crate) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendE
         secrets::hide(dir, &mut found.protections);
     }
     // Outer before inner: a mount hides what was mounted below it before.
-    found.protections.sort_by_key(|it| (it.path.components().count(), it.clone()));
+    let depth = |it: &Protection| {
+        it.path.as_os_str().as_encoded_bytes().iter().filter(|byte| **byte == b'/').count()
+    };
+    found.protections.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| a.cmp(b)));
     found.protections.dedup_by(|later, first| {
         later.path == first.path && (later.how == How::Pin || later.how == first.how)
     });

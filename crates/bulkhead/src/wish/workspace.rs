@@ -24,7 +24,10 @@ pub(super) fn find(args: &WorkspaceArgs) -> Result<Option<Workspace>, Failure> {
             (look_up(&dir)?, named)
         }
         // The kernel tells it without links.
-        None => (usable(&current_dir()?)?, Access::ReadWrite),
+        None => {
+            let here = current_dir()?;
+            (usable(here.clone(), &here)?, Access::ReadWrite)
+        }
     };
     let access = if args.read_only { Access::ReadOnly } else { named };
     Ok(Some(Workspace { dir, access, env_files: EnvFiles::default(), unprotected: Vec::new() }))
@@ -51,15 +54,15 @@ fn failed(dir: &Path, why: &str) -> Failure {
 
 fn look_up(dir: &Path) -> Result<HostPath, Failure> {
     let real = bulkhead_linux::paths::real(dir);
-    usable(&real.map_err(|error| failed(dir, &error.to_string()))?)
+    usable(real.map_err(|error| failed(dir, &error.to_string()))?, dir)
 }
 
-/// The directory without links, if it is one that we can read.
-fn usable(real: &Path) -> Result<HostPath, Failure> {
+/// The directory without links, if it is one that we can read; `named` is what somebody called it.
+fn usable(real: PathBuf, named: &Path) -> Result<HostPath, Failure> {
     if !real.is_dir() {
-        return Err(failed(real, "it is not a directory"));
+        return Err(failed(named, "it is not a directory"));
     }
     let readable = rustix::fs::Access::READ_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(real, readable).map_err(|errno| failed(real, &errno.to_string()))?;
-    HostPath::try_from(real.to_owned()).map_err(|error| failed(real, &error.to_string()))
+    rustix::fs::access(&real, readable).map_err(|errno| failed(named, &errno.to_string()))?;
+    HostPath::try_from(real).map_err(|error| failed(named, &error.to_string()))
 }

@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeSet,
     ffi::{CStr, CString, OsStr},
     path::{Path, PathBuf},
 };
@@ -25,27 +24,34 @@ pub(super) struct Steps {
     covered: Paths,
 }
 
-/// Some paths, kept and compared as bytes: `Path` compares part by part, which for a list of this
-/// length takes longer than the kernel takes for half of it.
+/// Some paths, kept and compared as bytes, those of one length together: `Path` compares part by
+/// part, which for a list of this length takes longer than the kernel takes for half of it.
 #[derive(Debug, Default)]
-struct Paths(BTreeSet<Vec<u8>>);
+struct Paths(Vec<Vec<Vec<u8>>>);
 
 impl Paths {
-    fn insert(&mut self, path: &Path) {
-        self.0.insert(plain(path).into_owned());
+    fn insert(&mut self, path: &[u8]) {
+        let length = path.len();
+        if self.0.len() <= length {
+            self.0.resize_with(length + 1, Vec::new);
+        }
+        if !self.contains(path)
+            && let Some(alike) = self.0.get_mut(length)
+        {
+            alike.push(path.to_vec());
+        }
     }
 
-    fn contains(&self, path: &Path) -> bool {
-        self.0.contains(&*plain(path))
+    fn contains(&self, path: &[u8]) -> bool {
+        self.0.get(path.len()).is_some_and(|alike| alike.iter().any(|it| it == path))
     }
 
     /// Whether `path` or a directory above it is among them.
-    fn hold(&self, path: &Path) -> bool {
-        let path = plain(path);
+    fn hold(&self, path: &[u8]) -> bool {
         let slashes = path.iter().enumerate().skip(1).filter(|(_, it)| **it == b'/');
         let ends = slashes.map(|(at, _)| at).chain([path.len()]);
         let mut above = ends.filter_map(|end| path.get(..end));
-        self.0.contains(&b"/"[..]) || above.any(|it| self.0.contains(it))
+        self.contains(b"/") || above.any(|it| self.contains(it))
     }
 }
 
@@ -60,9 +66,18 @@ fn plain(path: &Path) -> Cow<'_, [u8]> {
     Cow::Borrowed(bytes)
 }
 
+/// The directory that holds a path of that spelling; nothing holds `/`.
+fn parent(path: &[u8]) -> Option<&[u8]> {
+    match path.iter().rposition(|it| *it == b'/')? {
+        0 if path.len() == 1 => None,
+        0 => Some(b"/"),
+        slash => path.get(..slash),
+    }
+}
+
 /// `path` as the steps know it: below `new`.
 pub(super) fn inside(path: &Path) -> CString {
-    below(b"new", path)
+    below(b"new", path.as_os_str().as_encoded_bytes())
 }
 
 /// A directory of the base.
@@ -72,17 +87,20 @@ pub(super) fn base(path: &CStr) -> Place {
 
 /// `path` of the host as the steps know it.
 pub(super) fn outside(path: &Path) -> CString {
-    below(b"", path)
+    below(b"", path.as_os_str().as_encoded_bytes())
 }
 
 /// `path` of the host where it lies in the base under its own name.
 pub(super) fn staged(path: &Path) -> CString {
-    below(b".", path)
+    below(b".", path.as_os_str().as_encoded_bytes())
 }
 
-fn below(base: &[u8], path: &Path) -> CString {
-    // Paths of a plan have no NUL: `GuestPath` and `HostPath` refuse it.
-    CString::new([base, path.as_os_str().as_encoded_bytes()].concat()).unwrap_or_default()
+fn below(base: &[u8], path: &[u8]) -> CString {
+    // Paths of a plan have no NUL: `GuestPath` and `HostPath` refuse it. One byte more for the end.
+    let mut whole = Vec::with_capacity(base.len() + path.len() + 1);
+    whole.extend_from_slice(base);
+    whole.extend_from_slice(path);
+    CString::new(whole).unwrap_or_default()
 }
 
 impl Steps {
@@ -93,8 +111,13 @@ impl Steps {
 
     /// Where `path` is, and how far the way to it can be trusted.
     pub(super) fn place(&self, path: &Path) -> Place {
-        let foreign = self.root == Way::Foreign || self.is_covered(path);
-        Place { path: inside(path), way: if foreign { Way::Foreign } else { Way::Ours } }
+        self.spot(&plain(path))
+    }
+
+    fn spot(&self, path: &[u8]) -> Place {
+        let foreign = self.root == Way::Foreign || self.covered.hold(path);
+        let way = if foreign { Way::Foreign } else { Way::Ours };
+        Place { path: below(b"new", path), way }
     }
 
     pub(super) fn push(&mut self, step: Step) {
@@ -113,53 +136,54 @@ impl Steps {
 
     /// Makes `path` and the directories that hold it, unless they come with something mounted.
     pub(super) fn dir_all(&mut self, path: &Path) {
-        if self.made.contains(path) || path.parent().is_none() || self.is_covered(path) {
+        self.dirs(&plain(path));
+    }
+
+    fn dirs(&mut self, path: &[u8]) {
+        let Some(parent) = parent(path) else { return };
+        if self.made.contains(path) || self.covered.hold(path) {
             return;
         }
-        self.parents(path);
+        self.dirs(parent);
         self.made.insert(path);
-        self.push(Step::Dir { path: self.place(path), mode: 0o755 });
+        self.push(Step::Dir { path: self.spot(path), mode: 0o755 });
     }
 
-    /// Whether `path` comes with something that is mounted at it or above it.
-    fn is_covered(&self, path: &Path) -> bool {
-        self.covered.hold(path)
-    }
-
-    pub(super) fn parents(&mut self, path: &Path) {
-        if let Some(parent) = path.parent() {
-            self.dir_all(parent);
+    fn parents(&mut self, path: &[u8]) {
+        if let Some(parent) = parent(path) {
+            self.dirs(parent);
         }
     }
 
     pub(super) fn file(&mut self, path: &str, content: &str) {
-        let path = Path::new(path);
-        self.parents(path);
-        self.push(Step::File { path: self.place(path), content: content.as_bytes().into() });
+        let path = plain(Path::new(path));
+        self.parents(&path);
+        self.push(Step::File { path: self.spot(&path), content: content.as_bytes().into() });
     }
 
     /// A file in the place of whatever is there.
     pub(super) fn rewrite(&mut self, path: &str, content: &str) {
-        let path = Path::new(path);
-        self.parents(path);
-        self.push(Step::Rewrite { path: self.place(path), content: content.as_bytes().into() });
+        let path = plain(Path::new(path));
+        self.parents(&path);
+        self.push(Step::Rewrite { path: self.spot(&path), content: content.as_bytes().into() });
     }
 
     pub(super) fn link(&mut self, path: &Path, to: &OsStr) {
-        self.parents(path);
+        let path = plain(path);
+        self.parents(&path);
         let to = CString::new(to.as_encoded_bytes()).unwrap_or_default();
-        self.push(Step::Link { path: self.place(path), to });
+        self.push(Step::Link { path: self.spot(&path), to });
     }
 
     /// Something to mount on, of the right kind.
     pub(super) fn stand(&mut self, path: &Path, kind: FileType) {
+        let path = plain(path);
         if kind == FileType::Directory {
-            self.dir_all(path);
-        } else {
-            self.parents(path);
-            if !self.is_covered(path) {
-                self.push(Step::File { path: self.place(path), content: Box::default() });
-            }
+            return self.dirs(&path);
+        }
+        self.parents(&path);
+        if !self.covered.hold(&path) {
+            self.push(Step::File { path: self.spot(&path), content: Box::default() });
         }
     }
 
@@ -189,7 +213,7 @@ impl Steps {
     }
 
     pub(super) fn cover(&mut self, path: &Path) {
-        self.covered.insert(path);
+        self.covered.insert(&plain(path));
     }
 }
 
@@ -200,17 +224,25 @@ mod tests {
     #[test]
     fn a_path_is_held_by_itself_and_by_what_is_above_it_however_it_is_spelt() {
         let mut paths = Paths::default();
-        for path in ["/usr", "/a/b", "/odd//way/./of/", "/.hidden"] {
-            paths.insert(Path::new(path));
+        let spelt = |path: &'static str| plain(Path::new(path));
+        for path in ["/usr", "/usr/", "/a/b", "/odd//way/./of/", "/.hidden"] {
+            paths.insert(&spelt(path));
         }
         for path in ["/usr", "/usr/", "/usr//lib", "/a/b/c/d", "/odd/way/of/it", "/.hidden/x"] {
-            assert!(paths.hold(Path::new(path)), "{path}");
+            assert!(paths.hold(&spelt(path)), "{path}");
         }
         for path in ["/", "/us", "/usrlocal", "/a", "/a/bc", "/odd/way", "/hidden"] {
-            assert!(!paths.hold(Path::new(path)), "{path}");
+            assert!(!paths.hold(&spelt(path)), "{path}");
         }
-        assert!(paths.contains(Path::new("/a//b")) && !paths.contains(Path::new("/a/b/c")));
-        paths.insert(Path::new("/"));
-        assert!(paths.hold(Path::new("/anything")));
+        assert!(paths.contains(&spelt("/a//b")) && !paths.contains(&spelt("/a/b/c")));
+        paths.insert(b"/");
+        assert!(paths.hold(b"/anything"));
+    }
+
+    #[test]
+    fn everything_but_the_root_is_held_by_a_directory() {
+        let held = ["/", "/usr", "/usr/lib", "/a/b/c"].map(|it| parent(it.as_bytes()));
+        let dirs = [None, Some("/"), Some("/usr"), Some("/a/b")];
+        assert_eq!(held, dirs.map(|it| it.map(str::as_bytes)));
     }
 }
