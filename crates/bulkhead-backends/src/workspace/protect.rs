@@ -103,7 +103,7 @@ pub(crate) fn find(workspace: &Workspace, home: &Path) -> Result<Found, BackendE
     }
     // Outer before inner: a mount hides what was mounted below it before.
     let depth = |it: &Protection| {
-        it.path.as_os_str().as_encoded_bytes().iter().filter(|byte| **byte == b'/').count()
+        it.path.as_os_str().as_encoded_bytes().split(|it| *it == b'/').count()
     };
     found.protections.sort_by(|a, b| depth(a).cmp(&depth(b)).then_with(|| a.cmp(b)));
     found.protections.dedup_by(|later, first| {
