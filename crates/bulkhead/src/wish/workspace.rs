@@ -18,16 +18,13 @@ pub(super) fn find(args: &WorkspaceArgs) -> Result<Option<Workspace>, Failure> {
     if args.no_workspace {
         return Ok(None);
     }
-    let (dir, named) = match &args.workspace {
-        Some(text) => {
-            let (dir, named) = split(text);
-            (look_up(&dir)?, named)
-        }
+    let (dir, named) = if let Some(text) = &args.workspace {
+        let (dir, named) = split(text);
+        (look_up(&dir)?, named)
+    } else {
         // The kernel tells it without links.
-        None => {
-            let here = current_dir()?;
-            (usable(here.clone(), &here)?, Access::ReadWrite)
-        }
+        let here = current_dir()?;
+        (usable(here.clone(), &here)?, Access::ReadWrite)
     };
     let access = if args.read_only { Access::ReadOnly } else { named };
     Ok(Some(Workspace { dir, access, env_files: EnvFiles::default(), unprotected: Vec::new() }))
