@@ -1,5 +1,7 @@
 //! Connections: taken, served, and cut where that is what a client understands.
 
+mod heard;
+
 use std::{
     convert::Infallible,
     io,
@@ -8,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use axum::{body::Body, extract::Request};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::{
@@ -17,6 +18,7 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
+use self::heard::Heard;
 use crate::{
     api::guard::Arrival, house::House, locked::locked, route::Doors, tls::Certificates,
 };
@@ -187,10 +189,10 @@ fn take(doors: &Arc<Doors>, accepted: Accepted, connections: &mut JoinSet<()>) {
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let (doors, wire) = (Arc::clone(&doors), on.clone());
             async move {
-                let mut request: Request = request.map(Body::new);
+                let (heard, mut request) = Heard::of(request);
                 request.extensions_mut().insert(wire);
                 request.extensions_mut().insert(arrival);
-                Ok::<_, Infallible>(doors.answer(request).await)
+                Ok::<_, Infallible>(heard.answered(doors.answer(request).await))
             }
         });
         let mut http = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());

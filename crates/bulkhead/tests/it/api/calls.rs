@@ -370,6 +370,23 @@ fn a_client_that_vanishes_takes_its_program_with_it() {
 }
 
 #[test]
+fn who_is_answered_before_everything_was_said_is_told_that_the_connection_ends() {
+    let server = Server::start();
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    let host = &server.address;
+    let text = format!(
+        "POST /v1/sandboxes HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer nobody's\r\n\
+         Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    );
+    stream.write_all(text.as_bytes()).unwrap();
+    let lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let head: Vec<String> = lines.take_while(|it| !it.is_empty()).collect();
+    assert!(head[0].contains("401"), "{head:?}");
+    assert!(head.iter().any(|it| it.eq_ignore_ascii_case("connection: close")), "{head:?}");
+}
+
+#[test]
 fn everything_that_the_description_allows_is_answered_without_a_server_error() {
     let host = Host::new();
     // No name that somebody makes up is looked for in a registry.
