@@ -102,15 +102,20 @@ impl Birth {
         Ok((Self { newborn, guest, orders, child, identity, house, tree }, owner))
     }
 
-    /// Gives the child the rest of its list.
+    /// Gives the child the rest of its list; what the parent does then decides who has a processor
+    /// to spare.
     pub(super) fn conclude(
         self,
         plan: &Plan,
         survey: &Survey,
+        then: Then,
     ) -> Result<Concluded, BackendError> {
         let Self { newborn, guest, orders, child, identity, house, tree } = self;
         let mut trees = Trees::of(identity);
-        let mut rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
+        let rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
+        // Who makes the network has waited for the child so far.
+        let network = (then == Then::Wait).then_some(Step::NetworkBeside);
+        let mut rest: Vec<Step> = network.into_iter().chain(rest).collect();
         rest.push(Step::Descriptors { control: child.control });
         newborn.instruct(rest).map_err(built("give the child its list"))?;
         let descriptors: Vec<BorrowedFd<'_>> =
@@ -118,6 +123,15 @@ impl Birth {
         go(&orders, &descriptors);
         Ok(Concluded { newborn, guest, orders, trees })
     }
+}
+
+/// What the parent does while the child does the last of its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// It makes cgroups, for as long as that takes.
+    Work,
+    /// Nothing much.
+    Wait,
 }
 
 /// A child that has all of its list, and waits at its end for what it is to be.

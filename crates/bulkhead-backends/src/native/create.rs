@@ -10,6 +10,7 @@ use bulkhead_policy::Plan;
 
 use super::{
     Native,
+    birth::Then,
     copier::Source,
     embryo::Embryo,
     lower,
@@ -43,7 +44,8 @@ pub(super) fn create(
             .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
     crash::point();
-    let concluded = birth.conclude(plan, &survey)?;
+    let then = if native.cgroups.has_v1() { Then::Work } else { Then::Wait };
+    let concluded = birth.conclude(plan, &survey, then)?;
     // While the child does the last of its list.
     let cgroup = native.limited(cgroup, id, plan)?;
     crash::point();

@@ -140,9 +140,6 @@ impl Unfinished {
     /// The last list: what only this plan has.
     pub(super) fn rest(self, plan: &Plan, house: &House, survey: &Survey) -> Vec<Line> {
         let mut steps = self.steps;
-        if plan.network() != spec::Network::Open {
-            steps.push(Step::NetworkBeside);
-        }
         steps.push(Step::Resize { options: base_options(plan) });
         disk::begin(&mut steps, survey);
         match &survey.root {
