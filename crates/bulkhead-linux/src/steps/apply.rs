@@ -358,8 +358,12 @@ fn again(source: &CStr, target: &Place) -> Result<(), Errno> {
 
 fn cover(source: &CStr, target: &Place) -> Result<(), Errno> {
     match again(source, target) {
-        // It is the target that is not there: the list itself has made the source.
-        Err(Errno::NOENT) => Ok(()),
+        // It must be the target that is not there.
+        Err(Errno::NOENT) => match open_below(&target.path, OFlags::PATH | OFlags::NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(()),
+            Ok(_) => Err(Errno::NOENT),
+            Err(errno) => Err(errno),
+        },
         done => done,
     }
 }
