@@ -1,6 +1,7 @@
 //! The guest's end of the stream to the host.
 
 use std::{
+    cell::RefCell,
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
@@ -20,6 +21,8 @@ use crate::{
 pub struct Control {
     ends: Ends,
     inbox: Inbox,
+    /// What is said with whatever is said next.
+    held: RefCell<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -31,12 +34,16 @@ enum Ends {
 impl Control {
     /// Over a socket.
     pub fn socket(socket: OwnedFd) -> Self {
-        Self { ends: Ends::Socket(socket), inbox: Inbox::new(MOST_TO_GUEST) }
+        Self::over(Ends::Socket(socket))
     }
 
     /// Over a pair of pipes, or whatever else carries bytes and nothing more.
     pub fn pipes(input: OwnedFd, output: OwnedFd) -> Self {
-        Self { ends: Ends::Pipes { input, output }, inbox: Inbox::new(MOST_TO_GUEST) }
+        Self::over(Ends::Pipes { input, output })
+    }
+
+    fn over(ends: Ends) -> Self {
+        Self { ends, inbox: Inbox::new(MOST_TO_GUEST), held: RefCell::default() }
     }
 
     /// Becomes readable when the host has said something.
@@ -65,6 +72,18 @@ impl Control {
         self.inbox.descriptor()
     }
 
+    /// Says `message` together with what is said next, or [at last](Self::release): the host is woken
+    /// once for both.
+    pub(crate) fn say_with_next(&self, message: &ToHost) -> io::Result<()> {
+        self.held.borrow_mut().extend_from_slice(&encode(message)?);
+        Ok(())
+    }
+
+    /// Says what waits to be said.
+    pub(crate) fn release(&self) -> io::Result<()> {
+        self.write(&[])
+    }
+
     /// Says `message`.
     pub(crate) fn say(&self, message: &ToHost) -> io::Result<()> {
         self.write(&encode(message)?)
@@ -83,15 +102,22 @@ impl Control {
 
     /// Says `message` and hands over `descriptor`.
     pub(crate) fn hand_over(&self, message: &ToHost, descriptor: &OwnedFd) -> io::Result<()> {
+        self.release()?;
         match &self.ends {
             Ends::Socket(socket) => send_all(socket, &encode(message)?, &[descriptor.as_fd()]),
             Ends::Pipes { .. } => Err(io::Error::other("a pipe takes no descriptors")),
         }
     }
 
-    /// Writes all of `frame`.
+    /// Writes all of `frame`, after what was held.
     pub(crate) fn write(&self, frame: &[u8]) -> io::Result<()> {
-        let mut rest = frame;
+        let mut held = self.held.take();
+        let mut rest = if held.is_empty() {
+            frame
+        } else {
+            held.extend_from_slice(frame);
+            &held
+        };
         while !rest.is_empty() {
             let wrote = match &self.ends {
                 Ends::Socket(socket) => rustix::net::send(socket, rest, SendFlags::NOSIGNAL),

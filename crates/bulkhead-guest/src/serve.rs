@@ -140,7 +140,10 @@ impl Guest {
         let arrived = self.control.hear()?;
         loop {
             match self.control.frame()? {
-                None => return Ok(arrived),
+                None => {
+                    self.control.release()?;
+                    return Ok(arrived);
+                }
                 Some(Frame::Message(message)) => self.obey(message)?,
                 Some(Frame::Data { channel, bytes }) => {
                     self.channels.take(channel, bytes);
@@ -165,7 +168,8 @@ impl Guest {
                 self.fail("put walls up after files were served", source)
             }
             ToGuest::Raise(walls) => match walls.raise() {
-                Ok(()) => self.control.say(&ToHost::Ready),
+                // Often there is a program to start next, which is told in the same breath.
+                Ok(()) => self.control.say_with_next(&ToHost::Ready),
                 Err(failed) => self.fail(&failed.action, failed.source),
             },
             ToGuest::Start(start) => self.start(start),

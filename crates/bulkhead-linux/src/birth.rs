@@ -19,8 +19,8 @@ use rustix::{
 use crate::{
     beside,
     clone::{Stack, clone},
+    offspring::Offspring,
     orphan,
-    reap::has_one_thread,
     steps::{Bench, Step, Trees, apply, out_of_the_way},
     sys,
 };
@@ -43,6 +43,7 @@ pub struct Newborn {
     pidfd: OwnedFd,
     pid: Pid,
     reaped: bool,
+    offspring: Option<Offspring>,
     // Declared after the descriptors, dropped after `Drop` has waited for the child: it runs on
     // this memory until it executes the guest.
     memory: Option<Memory>,
@@ -115,7 +116,7 @@ impl Embryo<'_> {
         let (pidfd, pid) = (child.pidfd, child.pid);
         beside::begin(pid);
         let memory = Some(Memory { shared, _stack: child.stack });
-        Ok(Newborn { pidfd, pid, reaped: false, memory })
+        Ok(Newborn { pidfd, pid, reaped: false, offspring: None, memory })
     }
 }
 
@@ -229,6 +230,13 @@ impl Newborn {
         }
     }
 
+    /// Finds whoever tells of the children that it has, while there is time for that: later somebody
+    /// waits for the answer.
+    pub fn look_for_offspring(&mut self) {
+        // Whoever wants to know tries again, and hears why it cannot be.
+        self.offspring = Offspring::of(self.pid).ok();
+    }
+
     /// Ends the child, and with it every process of its namespace.
     pub fn kill(&self) -> io::Result<()> {
         match pidfd_send_signal(&self.pidfd, Signal::KILL) {
@@ -246,10 +254,11 @@ impl Newborn {
     pub fn is_deserted(&self) -> io::Result<bool> {
         // From here on it makes no more of them.
         self.kill()?;
-        let pid = self.pid.as_raw_nonzero();
-        let threads = format!("/proc/{pid}/task");
-        let children = std::fs::read(format!("{threads}/{pid}/children"));
-        Ok(children.is_ok_and(|it| it.is_empty()) && has_one_thread(&threads))
+        let look = |it: &Offspring| it.is_none();
+        Ok(match &self.offspring {
+            Some(offspring) => look(offspring),
+            None => Offspring::of(self.pid).is_ok_and(|it| look(&it)),
+        })
     }
 
     /// Waits until the child, and so every process of its namespace, has ended.

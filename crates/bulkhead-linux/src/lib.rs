@@ -26,6 +26,7 @@ pub mod listing;
 pub mod memfd;
 pub mod mounts;
 mod netlink;
+mod offspring;
 mod orphan;
 pub mod paths;
 pub mod prompt;

@@ -92,13 +92,19 @@ struct MountAttr {
     userns: u64,
 }
 
+/// A copy of a tree with all that is mounted in it.
+const COPY: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE
+    .union(OpenTreeFlags::OPEN_TREE_CLOEXEC)
+    .union(OpenTreeFlags::AT_RECURSIVE);
+
+/// A copy of the tree that `top` leads to, mounted nowhere.
+pub(crate) fn detached_of(top: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    open_tree(top, c"", COPY | OpenTreeFlags::AT_EMPTY_PATH)
+}
+
 /// A copy of the tree at `path` that is mounted nowhere, if it is still `expect`.
 pub(crate) fn detached(path: &CStr, expect: Option<Inode>) -> Result<OwnedFd, Errno> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE
-        | OpenTreeFlags::OPEN_TREE_CLOEXEC
-        | OpenTreeFlags::AT_RECURSIVE
-        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
-    let tree = open_tree(CWD, path, flags)?;
+    let tree = open_tree(CWD, path, COPY | OpenTreeFlags::AT_SYMLINK_NOFOLLOW)?;
     if let Some(expect) = expect
         && looked(tree.as_fd(), c"", AtFlags::EMPTY_PATH)?.inode != expect
     {

@@ -9,6 +9,7 @@ use std::{
 
 use crate::{
     clone::{Stack, branch_off},
+    offspring::has_one_thread,
     sys,
 };
 
@@ -41,13 +42,6 @@ pub fn end_leaving(code: u8, work: impl FnOnce()) -> ! {
         work();
     }
     end(code)
-}
-
-/// Whether a process has one thread only, by its directory of threads in `/proc`.
-pub(crate) fn has_one_thread(threads: &str) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    // Two links are the directory's own.
-    std::fs::metadata(threads).is_ok_and(|it| it.nlink() == 3)
 }
 
 extern "C" fn stay_behind<F: FnOnce()>(work: *const Cell<Option<F>>) -> ! {

@@ -121,6 +121,14 @@ pub enum Step {
         /// What may be done through it.
         attributes: Attributes,
     },
+    /// Show something where it is already, so that it can be neither moved nor removed, and changed
+    /// only as far as this says.
+    Hold {
+        /// What.
+        target: Place,
+        /// What may be done to it.
+        attributes: Attributes,
+    },
     /// Show a part of the tree at another place too, with the same attributes: for what nobody but
     /// the host's administrator and ourselves can swap for something else.
     Again {
@@ -298,6 +306,7 @@ impl fmt::Display for Step {
             Self::Bind { source, target, attributes, .. } => {
                 write!(out, "show `{}` at `{target}` {attributes:?}", text(source))
             }
+            Self::Hold { target, attributes } => write!(out, "hold `{target}` {attributes:?}"),
             Self::Again { source, target } => {
                 write!(out, "show `{}` at `{target}` too", text(source))
             }

@@ -232,6 +232,7 @@ impl Sandbox for NativeSandbox {
     async fn exec_last(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
         let last = self.start(exec, After::End).await?;
         self.disk.let_go();
+        self.shared.newborn().look_for_offspring();
         Ok(Box::new(last))
     }
 

@@ -16,7 +16,7 @@ use std::{
     collections::BTreeSet,
     fs::{File, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt as _,
+    os::{fd::AsFd as _, unix::fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -28,7 +28,7 @@ use rustix::{
 
 pub(crate) use self::kind::{Material, is_one};
 use self::{
-    kind::{Kit, is_ours},
+    kind::{Kit, Spot, is_ours},
     record::Record,
 };
 use super::protect::{How, Protection};
@@ -66,13 +66,14 @@ impl StandIns {
         }
         let record = Record::write(state, id, absent.iter().map(|it| it.path.as_path()))?;
         all.record = Some(record);
-        let kit = all.kit.insert(Kit::at(record::spares(state), material));
+        let kit = all.kit.insert(Kit::at(&record::spares(state), material));
         let dirs: BTreeSet<&Path> = absent.iter().filter_map(|it| it.path.parent()).collect();
         for dir in dirs {
             all.locks.push((dir.to_owned(), hold(dir)?));
         }
         for Protection { path, how } in absent {
-            match kit.put(path, *how) {
+            let Some(spot) = spot(&all.locks, path) else { continue };
+            match kit.put(spot, *how) {
                 Ok(()) => all.paths.push(path.clone()),
                 Err(error) if is_closed(&error) => needless.push(path.clone()),
                 Err(error) => return Err(error),
@@ -80,6 +81,12 @@ impl StandIns {
         }
         Ok((all, needless))
     }
+}
+
+/// Where `path` is, in one of the locked directories.
+fn spot<'a>(locks: &'a [(PathBuf, Lock)], path: &'a Path) -> Option<Spot<'a>> {
+    let (_, lock) = locks.iter().find(|(dir, _)| path.parent() == Some(dir))?;
+    Some(Spot::within(lock.0.as_fd(), path))
 }
 
 fn is_closed(error: &io::Error) -> bool {
@@ -136,10 +143,9 @@ impl Visible for StandIns {
         }
         // Others who have locked a directory need what is in it still, and will remove it.
         self.locks.retain(|(_, lock)| is_alone(&lock.0).unwrap_or_default());
-        let alone =
-            |path: &PathBuf| self.locks.iter().any(|(dir, _)| path.parent() == Some(dir));
-        for path in self.paths.drain(..).rev().filter(alone) {
-            if let Some(Err(error)) = self.kit.as_ref().map(|kit| kit.remove(&path)) {
+        for path in self.paths.drain(..).rev() {
+            let Some(spot) = spot(&self.locks, &path) else { continue };
+            if let Some(Err(error)) = self.kit.as_ref().map(|kit| kit.remove(spot)) {
                 // The record stays too, so the next start tries again.
                 tracing::warn!(path = %path.display(), %error, "a stand-in was left");
                 self.record = None;
@@ -159,18 +165,22 @@ impl Drop for StandIns {
 
 /// Removes the stand-ins of sandboxes whose Bulkhead was killed; tells which.
 pub(crate) fn sweep(state: &Path) -> io::Result<Vec<String>> {
-    let kit = Kit::at(record::spares(state), Material::Socket);
+    let kit = Kit::at(&record::spares(state), Material::Socket);
     let mut swept = Vec::new();
     let abandoned = record::abandoned(state)?;
     for record in &abandoned {
         let (id, paths) = record.read()?;
         let mut undecided = false;
         for path in paths.into_iter().rev() {
-            let lock = path.parent().and_then(|dir| open(dir).ok()).map(Lock);
+            let Some(lock) = path.parent().and_then(|dir| open(dir).ok()).map(Lock) else {
+                undecided |= is_one(&path);
+                continue;
+            };
             // Held until it is removed: a sandbox that starts meanwhile waits, and makes its own.
-            let alone = lock.as_ref().is_some_and(|it| is_alone(&it.0).unwrap_or_default());
-            match is_ours(&path, How::absent(&path)) {
-                true if alone => kit.remove(&path)?,
+            let alone = is_alone(&lock.0).unwrap_or_default();
+            let spot = Spot::within(lock.0.as_fd(), &path);
+            match is_ours(spot, How::absent(&path)) {
+                true if alone => kit.remove(spot)?,
                 // Its lock is held by another sandbox, which has come to need it and will remove
                 // it, or by a child of the one that was killed, which is about to notice that.
                 true => undecided |= !record::living_tells_of(state, &path, &abandoned)?,
@@ -196,7 +206,9 @@ mod tests {
         std::fs::create_dir_all(&work).unwrap();
         std::fs::create_dir_all(record::spares(&state)).unwrap();
         let path = work.join(".envrc");
-        Kit::at(record::spares(&state), Material::Socket).put(&path, How::Absent).unwrap();
+        let dir = open(&work).unwrap();
+        let mut kit = Kit::at(&record::spares(&state), Material::Socket);
+        kit.put(Spot::within(dir.as_fd(), &path), How::Absent).unwrap();
         // Its Bulkhead was killed, and a child of it has not noticed yet.
         drop(Record::write(&state, "dead", [path.as_path()].into_iter()).unwrap());
         let child = hold(&work).unwrap();

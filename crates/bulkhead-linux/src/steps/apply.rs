@@ -9,8 +9,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat2,
-        symlinkat, unlinkat,
+        Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, accessat, mkdirat, mknodat,
+        openat2, symlinkat, unlinkat,
     },
     io::Errno,
     mount::{
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     beside, doors,
-    mounts::{Attributes, Inode, detached, restrict, restrict_alone},
+    mounts::{Attributes, Inode, detached, detached_of, restrict, restrict_alone},
     orphan::await_readable,
     routes::own_every_address,
     sys,
@@ -160,6 +160,7 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
             restrict(tree.as_fd(), *attributes)?;
             attach(tree.as_fd(), target)
         }
+        Step::Hold { target, attributes } => hold(&target.path, *attributes),
         Step::Again { source, target } => again(source, target),
         Step::Cover { source, target } => cover(source, target),
         Step::Guest { source, expect } => trees.find_guest(source, *expect),
@@ -358,12 +359,8 @@ fn again(source: &CStr, target: &Place) -> Result<(), Errno> {
 
 fn cover(source: &CStr, target: &Place) -> Result<(), Errno> {
     match again(source, target) {
-        // It must be the target that is not there.
-        Err(Errno::NOENT) => match open_below(&target.path, OFlags::PATH | OFlags::NOFOLLOW) {
-            Err(Errno::NOENT) => Ok(()),
-            Ok(_) => Err(Errno::NOENT),
-            Err(errno) => Err(errno),
-        },
+        // One of the two is not there, and it must be the target.
+        Err(Errno::NOENT) => accessat(CWD, source, Access::EXISTS, AtFlags::empty()),
         done => done,
     }
 }
@@ -372,12 +369,24 @@ fn attach(tree: BorrowedFd<'_>, target: &Place) -> Result<(), Errno> {
     let from = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     match target.way {
         Way::Ours => move_mount(tree, c"", CWD, target.path.as_c_str(), from),
-        Way::Foreign => {
-            let target = open_below(&target.path, OFlags::PATH)?;
-            let flags = from | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-            move_mount(tree, c"", target.as_fd(), c"", flags)
-        }
+        Way::Foreign => attach_to(tree, open_below(&target.path, OFlags::PATH)?.as_fd()),
     }
+}
+
+fn attach_to(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Result<(), Errno> {
+    let [from, to] = [
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+        MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    ];
+    move_mount(tree, c"", target, c"", from | to)
+}
+
+/// What is held is what it is held on, however long somebody takes to swap the path.
+fn hold(path: &CStr, attributes: Attributes) -> Result<(), Errno> {
+    let here = open_below(path, OFlags::PATH)?;
+    let tree = detached_of(here.as_fd())?;
+    restrict(tree.as_fd(), attributes)?;
+    attach_to(tree.as_fd(), here.as_fd())
 }
 
 fn overlay(lower: &[CString], [upper, work]: [&CStr; 2], target: &Place) -> Result<(), Errno> {

@@ -59,7 +59,7 @@ pub(super) fn mask_proc(steps: &mut Steps) {
         steps.push(Step::Cover { source: source.to_owned(), target });
     }
     for path in root::READ_ONLY_IN_PROC {
-        let (itself, target) = (inside(path.as_ref()), steps.place(path.as_ref()));
-        steps.bind(&itself, None, target, Attributes::Inert);
+        let target = steps.place(path.as_ref());
+        steps.push(Step::Hold { target, attributes: Attributes::Inert });
     }
 }

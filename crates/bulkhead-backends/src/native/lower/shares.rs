@@ -12,7 +12,7 @@ use bulkhead_spec::Access;
 use super::{
     Line,
     disk::{self, Changes},
-    paths::{Steps, base, inside},
+    paths::{Steps, base},
 };
 use crate::{
     native::survey::Survey,
@@ -89,14 +89,13 @@ pub(super) fn private(
 }
 
 fn protect(steps: &mut Steps, path: &Path, how: How) {
-    let (itself, target) = (inside(path), steps.place(path));
-    match how {
-        How::Pin => steps.bind(&itself, None, target, Attributes::ReadWrite),
-        How::Reopen => steps.bind(&itself, None, target, Attributes::Reopened),
-        How::ReadOnly | How::Absent | How::AbsentGitFile => {
-            steps.bind(&itself, None, target, Attributes::ReadOnly);
-        }
-        How::AbsentGit => steps.bind(c"empty", None, target, Attributes::Inert),
-        How::Hidden => steps.again(c"blank/file", target),
-    }
+    let target = steps.place(path);
+    let attributes = match how {
+        How::Pin => Attributes::ReadWrite,
+        How::Reopen => Attributes::Reopened,
+        How::ReadOnly | How::Absent | How::AbsentGitFile => Attributes::ReadOnly,
+        How::AbsentGit => return steps.bind(c"empty", None, target, Attributes::Inert),
+        How::Hidden => return steps.again(c"blank/file", target),
+    };
+    steps.push(Step::Hold { target, attributes });
 }
