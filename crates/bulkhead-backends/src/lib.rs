@@ -34,7 +34,7 @@ pub use bulkhead_linux::{cable, crash, fork};
 pub use doors::{Doors, Sockets, ports};
 pub use error::BackendError;
 pub use finding::{Finding, State};
-pub use native::{Native, Places};
+pub use native::{Beginning, Native, Places};
 pub use none::Unwalled;
 
 /// Builds sandboxes of one kind.

@@ -23,12 +23,16 @@ mod shape;
 mod survey;
 
 use std::{
+    io,
     path::PathBuf,
     sync::{Mutex, OnceLock, PoisonError},
 };
 
 use bulkhead_image::Images;
-use bulkhead_linux::cgroup::{Cgroups, Delegation};
+use bulkhead_linux::{
+    cgroup::{Cgroups, Delegation},
+    midwife::Midwife,
+};
 use bulkhead_policy::{Disk, Plan};
 use bulkhead_spec::{ImageFacts, ImageRef};
 
@@ -52,12 +56,26 @@ pub struct Native {
     host: OnceLock<Host>,
     /// Why the service manager gave us no cgroup.
     refused: Option<String>,
+    /// Whether this process has moved to another cgroup to find that out.
+    moved: bool,
     /// The next sandbox, if it was begun.
     ahead: Mutex<Option<Embryo>>,
     /// What every sandbox has, if there will be many.
     common: OnceLock<Common>,
     /// Where roots come from that are images.
     images: Option<Images>,
+}
+
+/// A sandbox of which nothing is known yet but that it is most likely like most. Dropping it leaves
+/// nothing behind.
+#[derive(Debug)]
+pub struct Beginning(Midwife);
+
+impl Beginning {
+    /// Has the kernel begin with what takes it longest.
+    pub fn now() -> io::Result<Self> {
+        Midwife::call(Shape::USUAL.network).map(Self)
+    }
 }
 
 /// Where a backend keeps what it must find again.
@@ -89,17 +107,20 @@ impl Native {
         };
         let Places { state, runtime, bus: _ } = places;
         let (host, ahead, common) = (OnceLock::new(), Mutex::new(None), OnceLock::new());
-        Self { state, runtime, cgroups, host, refused, ahead, common, images: None }
+        let (moved, images) = (wanted, None);
+        Self { state, runtime, cgroups, host, refused, moved, ahead, common, images }
     }
 
-    /// Begins a sandbox before anybody has decided about its plan, for a caller who will most likely
+    /// Goes on with a sandbox before anybody has decided about its plan, for a caller who will most likely
     /// ask for one under this name. One that is not asked for until the next sweep, or has another
     /// shape than most, is thrown away.
     ///
     /// Whatever goes wrong here goes wrong again when the sandbox is created, and is told then.
-    pub fn begin(&self, id: &str) {
+    pub fn begin(&self, id: &str, beginning: Beginning) {
+        // Where we are now the kernel lets only those bear who are there, too.
+        let midwife = Some(beginning.0).filter(|_| !self.moved);
         *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) =
-            Embryo::conceive(self, id, Shape::USUAL).ok();
+            Embryo::conceive(self, id, Shape::USUAL, midwife).ok();
     }
 
     /// What was found out about this host.

@@ -17,11 +17,10 @@ use rustix::{
 };
 
 use crate::{
-    beside,
-    clone::{Stack, clone},
+    clone::{Child, Stack},
+    midwife::{Midwife, Unborn},
     offspring::Offspring,
-    orphan,
-    steps::{Bench, Step, Trees, apply, out_of_the_way},
+    steps::{Step, Trees, apply, out_of_the_way},
     sys,
 };
 
@@ -33,6 +32,17 @@ pub struct Embryo<'a> {
     pub guest: Option<RawFd>,
     /// The cgroup it is born in, where the kernel can do that.
     pub cgroup: Option<BorrowedFd<'a>>,
+}
+
+/// A child that is being born by a midwife. Dropping it ends that.
+///
+/// It gets copies of the descriptors that this process has when it is born: those that its steps name
+/// must stay open until then.
+#[derive(Debug)]
+pub struct Expected {
+    // Dropped in this order: she waits for the child, which runs on what it shares with us.
+    midwife: Midwife,
+    shared: Box<Shared>,
 }
 
 /// A child that is on its way to become the guest, or has.
@@ -53,7 +63,8 @@ pub struct Newborn {
 #[derive(Debug)]
 struct Memory {
     shared: Box<Shared>,
-    _stack: Stack,
+    /// She is gone, but has its stack.
+    midwife: Midwife,
 }
 
 /// What parent and child both see.
@@ -67,11 +78,8 @@ struct Shared {
     guest: Option<RawFd>,
     arguments: [usize; 2],
     environment: [usize; 1],
-    bench: Bench,
     at: AtomicUsize,
     errno: AtomicI32,
-    /// 0 when the child has left this memory; the kernel writes it.
-    runs: AtomicI32,
 }
 
 /// A step that the kernel refused.
@@ -90,41 +98,56 @@ const AT_NAMESPACES: usize = usize::MAX - 1;
 const AT_GUEST: usize = usize::MAX;
 
 impl Embryo<'_> {
-    /// Makes the child.
-    pub fn bear(self) -> io::Result<Newborn> {
-        // Only these two must be there from the first moment. The others the child makes for
-        // itself, while the parent goes on.
-        let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWPID;
-        let parent = orphan::parent_to_be()?;
+    /// Has `midwife` bear the child.
+    pub fn expect_of(self, midwife: Midwife) -> io::Result<Expected> {
         let shared = Box::new(Shared {
-            parent: parent.as_raw_fd(),
+            parent: midwife.parent().as_raw_fd(),
             steps: self.steps,
             more: [OnceLock::new(), OnceLock::new()],
             guest: self.guest,
             arguments: [sys::address(GUEST), 0],
             environment: [0],
-            bench: Bench::new()?,
             at: AtomicUsize::new(0),
             errno: AtomicI32::new(0),
-            runs: AtomicI32::new(1),
         });
-        let flags = u64::from(flags.unsigned_abs());
-        // SAFETY: `shared` is boxed and outlives the child's use of it, because `Newborn` waits
-        // for the child before it frees it; `grow` allocates nothing and never returns.
-        let child =
-            unsafe { clone(flags, self.cgroup, Some(&shared.runs), grow, &raw const *shared) }?;
-        let (pidfd, pid) = (child.pidfd, child.pid);
-        beside::begin(pid);
-        let memory = Some(Memory { shared, _stack: child.stack });
+        midwife.deliver(Unborn {
+            cgroup: self.cgroup.map(|it| it.try_clone_to_owned()).transpose()?,
+            stack: Stack::new()?,
+            body: grow,
+            context: (&raw const *shared).expose_provenance(),
+            runs: AtomicI32::new(1),
+        })?;
+        Ok(Expected { midwife, shared })
+    }
+}
+
+impl Expected {
+    /// Gives the child its next list. It looks at it only when it is told to: the last step of the
+    /// list before waits for that.
+    pub fn instruct(&self, steps: Vec<Step>) -> io::Result<()> {
+        let next = self.shared.more.iter().find(|it| it.get().is_none());
+        let next = next.ok_or_else(|| io::Error::other("it has all its lists already"))?;
+        next.set(steps).map_err(|_| io::Error::other("it has this list already"))
+    }
+
+    /// Waits until the child is there.
+    pub fn born(self) -> Result<Newborn, StepFailed> {
+        let Self { mut midwife, shared } = self;
+        let Child { pid, pidfd } = midwife.await_birth().map_err(|it| StepFailed {
+            action: it.action.to_owned(),
+            source: it.source,
+        })?;
+        let memory = Some(Memory { shared, midwife });
         Ok(Newborn { pidfd, pid, reaped: false, offspring: None, memory })
     }
 }
 
 /// The child's whole life until it becomes the guest.
-extern "C" fn grow(shared: *const Shared) -> ! {
-    // SAFETY: the parent keeps it until this child is gone or has executed the guest.
-    let shared = unsafe { &*shared };
-    let errno = match unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS) {
+extern "C" fn grow(shared: *const ()) -> ! {
+    // SAFETY: it is what `expect_of` said, and the parent keeps it until this child is gone or has
+    // executed the guest.
+    let shared = unsafe { &*shared.cast::<Shared>() };
+    let errno = match unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC) {
         Err(errno) => {
             shared.at.store(AT_NAMESPACES, Ordering::Relaxed);
             errno
@@ -142,7 +165,7 @@ extern "C" fn grow(shared: *const Shared) -> ! {
 fn apply_all(shared: &Shared) -> Result<RawFd, Errno> {
     let without_guest = |_: &Errno| shared.at.store(AT_GUEST, Ordering::Relaxed);
     let guest = shared.guest.map(out_of_the_way).transpose().inspect_err(without_guest)?;
-    let mut trees = Trees::none(shared.parent, &shared.bench);
+    let mut trees = Trees::none(shared.parent);
     let mut list = |steps: &[Step]| {
         steps.iter().try_for_each(|step| {
             apply(step, &mut trees)?;
@@ -183,15 +206,6 @@ fn execute(shared: &Shared, guest: RawFd) -> Errno {
 }
 
 impl Newborn {
-    /// Gives the child its next list. It looks at it only when it is told to: the last step of the
-    /// list before waits for that.
-    pub fn instruct(&self, steps: Vec<Step>) -> io::Result<()> {
-        let lists = self.memory.iter().flat_map(|it| &it.shared.more);
-        let next = lists.into_iter().find(|it| it.get().is_none());
-        let next = next.ok_or_else(|| io::Error::other("it has all its lists already"))?;
-        next.set(steps).map_err(|_| io::Error::other("it has this list already"))
-    }
-
     /// The child as the host knows it.
     pub fn pid(&self) -> Pid {
         self.pid
@@ -224,7 +238,9 @@ impl Newborn {
     /// Whoever has heard of the guest may call this while it has nothing else to do: to let go of
     /// all steps takes a while.
     pub fn wean(&mut self) {
-        let left = |it: &Memory| it.shared.runs.load(Ordering::Acquire) == 0;
+        let left = |it: &Memory| {
+            it.midwife.unborn().is_some_and(|it| it.runs.load(Ordering::Acquire) == 0)
+        };
         if self.memory.as_ref().is_some_and(left) {
             self.memory = None;
         }

@@ -186,11 +186,6 @@ impl Cgroups {
         self.legacy().layout
     }
 
-    /// Whether a sandbox has cgroups of v1, which take a while to make.
-    pub fn has_v1(&self) -> bool {
-        !self.legacy().trees.is_empty()
-    }
-
     fn legacy(&self) -> &Legacy {
         self.legacy.get_or_init(|| place::legacy(self))
     }

@@ -6,9 +6,9 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd},
     ptr,
-    sync::atomic::AtomicI32,
+    sync::atomic::{AtomicI32, Ordering},
 };
 
 use rustix::{
@@ -30,8 +30,41 @@ const INTO_CGROUP: u64 = 0x2_0000_0000;
 pub(crate) struct Child {
     pub(crate) pid: Pid,
     pub(crate) pidfd: OwnedFd,
-    /// The child runs on it until it executes a program; freed when the parent drops this.
-    pub(crate) stack: Stack,
+}
+
+/// How a child is made.
+pub(crate) struct Cradle<'a> {
+    /// The kernel's words for what is different about it.
+    pub(crate) flags: i32,
+    /// The cgroup that it is born in.
+    pub(crate) cgroup: Option<BorrowedFd<'a>>,
+    /// The kernel makes this 0 when the child has left our memory.
+    pub(crate) leaves: Option<&'a AtomicI32>,
+    /// What it runs on until it executes a program.
+    pub(crate) stack: &'a Stack,
+    /// Where the kernel says who it is, before the child or anybody else does anything.
+    pub(crate) told: &'a Told,
+}
+
+/// What the kernel says of a child.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pid: AtomicI32,
+    pidfd: AtomicI32,
+}
+
+impl Told {
+    pub(crate) const fn nothing() -> Self {
+        Self { pid: AtomicI32::new(0), pidfd: AtomicI32::new(-1) }
+    }
+
+    /// The child, once, if there is one.
+    pub(crate) fn take(&self) -> Option<Child> {
+        let pid = Pid::from_raw(self.pid.swap(0, Ordering::AcqRel))?;
+        // SAFETY: the kernel has put a new descriptor there, and it is taken once.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(self.pidfd.load(Ordering::Acquire)) };
+        Some(Child { pid, pidfd })
+    }
 }
 
 /// Memory for a child to run on. Not from the heap, so that only those pages are paid for that the
@@ -43,7 +76,7 @@ pub(crate) struct Stack {
 }
 
 impl Stack {
-    fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         Self::of(STACK)
     }
 
@@ -86,34 +119,37 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// Makes a child with `flags` that runs `body(context)`, born in `cgroup` if one is given. The
-/// kernel makes `leaves` 0 when the child has left our memory.
+/// Makes a child that runs `body(context)`.
+///
+/// Allocates nothing, so it may be called by such a child.
 ///
 /// # Safety
-/// `context` and `leaves` must stay valid until the child has executed a program or exited. `body`
-/// must not allocate, lock, unwind or touch thread-local state.
+/// `context` and what the cradle has must stay valid until the child has executed a program or exited.
+/// `body` must not allocate, lock, unwind or touch thread-local state.
 pub(crate) unsafe fn clone<T>(
-    flags: u64,
-    cgroup: Option<BorrowedFd<'_>>,
-    leaves: Option<&AtomicI32>,
+    cradle: &Cradle<'_>,
     body: extern "C" fn(*const T) -> !,
     context: *const T,
-) -> io::Result<Child> {
-    let mut pidfd: RawFd = -1;
-    let stack = Stack::new()?;
+) -> Result<(), Errno> {
+    let flags =
+        cradle.flags | libc::CLONE_VM | libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID;
     let mut args = CloneArgs {
-        flags: flags | libc::CLONE_VM as u64 | libc::CLONE_PIDFD as u64 | CLEAR_SIGHAND,
-        pidfd: (&raw mut pidfd).addr() as u64,
-        exit_signal: libc::SIGCHLD as u64,
-        stack: stack.start as u64,
-        stack_size: stack.length as u64,
+        flags: u64::from(flags.unsigned_abs()) | CLEAR_SIGHAND,
+        pidfd: cradle.told.pidfd.as_ptr().addr() as u64,
+        parent_tid: cradle.told.pid.as_ptr().addr() as u64,
+        stack: cradle.stack.start as u64,
+        stack_size: cradle.stack.length as u64,
         ..CloneArgs::default()
     };
-    if let Some(leaves) = leaves {
+    // A sibling has the one that we have.
+    if cradle.flags & libc::CLONE_PARENT == 0 {
+        args.exit_signal = libc::SIGCHLD as u64;
+    }
+    if let Some(leaves) = cradle.leaves {
         args.flags |= libc::CLONE_CHILD_CLEARTID as u64;
         args.child_tid = leaves.as_ptr().addr() as u64;
     }
-    if let Some(cgroup) = cgroup {
+    if let Some(cgroup) = cradle.cgroup {
         args.flags |= INTO_CGROUP;
         args.cgroup = u64::from(cgroup.as_raw_fd().unsigned_abs());
     }
@@ -121,10 +157,7 @@ pub(crate) unsafe fn clone<T>(
     // SAFETY: `args` is a whole `clone_args` of the size passed, its pointers are live, and the
     // stack is kept by the caller until the child is gone from it.
     let answer = unsafe { branch(libc::SYS_clone3, call, body as usize, context.addr()) };
-    let pid = pid_of(answer)?;
-    // SAFETY: the kernel has just put a new descriptor there, and nobody else knows it.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Ok(Child { pid, pidfd, stack })
+    pid_of(answer).map(drop)
 }
 
 /// Makes a child that runs `body(context)` while this thread sleeps, in the same namespaces.
@@ -144,7 +177,7 @@ pub(crate) unsafe fn vfork<T>(
     let call = [flags.unsigned_abs() as usize, top];
     // SAFETY: this thread sleeps until the child has left the stack, which lives until then.
     let answer = unsafe { branch(libc::SYS_clone, call, body as usize, context.addr()) };
-    pid_of(answer)
+    Ok(pid_of(answer)?)
 }
 
 /// Makes a child that runs `body(context)` on `stack`, in the same namespaces, with the same memory
@@ -168,9 +201,8 @@ pub(crate) unsafe fn branch_off<T>(
     i32::try_from(check(answer)?).map_err(|_| Errno::INVAL)
 }
 
-fn pid_of(answer: isize) -> io::Result<Pid> {
-    let pid = i32::try_from(check(answer)?).ok().and_then(Pid::from_raw);
-    pid.ok_or_else(|| io::Error::other("the kernel answered with no process"))
+fn pid_of(answer: isize) -> Result<Pid, Errno> {
+    i32::try_from(check(answer)?).ok().and_then(Pid::from_raw).ok_or(Errno::INVAL)
 }
 
 /// Makes the call `number`, after which there are two of us: the child runs `body(context)`.

@@ -10,10 +10,13 @@ use std::{
     path::Path,
 };
 
-use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
+use rustix::{
+    io::Errno,
+    process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid},
+};
 
 use crate::{
-    clone::{Stack, clone},
+    clone::{Child, Cradle, Stack, Told, clone},
     orphan, sys,
 };
 
@@ -123,11 +126,14 @@ impl Translation {
         };
         let parent = Box::new(orphan::parent_to_be()?);
         let context: *const OwnedFd = &raw const *parent;
-        // SAFETY: `parent` is boxed and outlives the child, because `Maker` waits for the child
-        // before it frees it; `pause` allocates nothing and never returns.
-        let child = unsafe { clone(libc::CLONE_NEWUSER as u64, None, None, pause, context) }?;
-        let (pid, pidfd) = (child.pid, child.pidfd);
-        let maker = Maker { pid, pidfd, _stack: child.stack, _parent: parent };
+        let (stack, told) = (Stack::new()?, Told::nothing());
+        let flags = libc::CLONE_NEWUSER;
+        let cradle = Cradle { flags, cgroup: None, leaves: None, stack: &stack, told: &told };
+        // SAFETY: `parent` is boxed and outlives the child like its stack, because `Maker` waits for
+        // the child before it frees them; `pause` allocates nothing and never returns.
+        unsafe { clone(&cradle, pause, context) }?;
+        let Child { pid, pidfd } = told.take().ok_or(Errno::CHILD)?;
+        let maker = Maker { pid, pidfd, _stack: stack, _parent: parent };
         let pid = pid.as_raw_nonzero();
         std::fs::write(format!("/proc/{pid}/uid_map"), map(inside.0))?;
         std::fs::write(format!("/proc/{pid}/gid_map"), map(inside.1))?;

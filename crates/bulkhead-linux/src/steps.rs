@@ -15,7 +15,6 @@
 //! following a symbolic link, and every source is compared with the inode that was meant.
 
 mod apply;
-mod network;
 
 use std::{
     ffi::{CStr, CString},
@@ -29,7 +28,6 @@ use crate::{
 };
 
 pub(crate) use apply::{Trees, apply, out_of_the_way};
-pub(crate) use network::Bench;
 
 /// One step; paths without a leading slash are below the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +42,6 @@ pub enum Step {
     /// Wait until the parent has done its part, and enter the cgroups that it has made.
     Join {
         /// The socket on which the parent sends one byte and the `tasks` files.
-        orders: RawFd,
-    },
-    /// Wait until the parent has done its part.
-    Await {
-        /// The socket on which the parent sends one byte.
         orders: RawFd,
     },
     /// Wait for the next list, and for the descriptors that it uses.
@@ -179,13 +172,6 @@ pub enum Step {
     },
     /// Call the machine by another name.
     Hostname(CString),
-    /// Have an empty network made, beside all that follows.
-    BeginNetwork,
-    /// Let whoever makes the network go on beside us, if it is not made yet.
-    NetworkBeside,
-    /// Leave the host's network for the one that was begun, or for a new one: empty, with loopback
-    /// switched on.
-    OwnNetwork,
     /// Make every address one of this network's own, open these doors in it, and send them to the
     /// parent.
     Doors {
@@ -284,7 +270,6 @@ impl fmt::Display for Step {
             Self::Session => out.write_str("start a session"),
             Self::Close { .. } => out.write_str("close the parent's end of a stream"),
             Self::Join { .. } => out.write_str("wait for the parent, and enter the cgroups"),
-            Self::Await { .. } => out.write_str("wait for the parent"),
             Self::Receive { .. } => out.write_str("wait for the next list"),
             Self::MapSelf { uid, gid } => {
                 write!(out, "map users `{}` and groups `{}`", text(uid), text(gid))
@@ -323,9 +308,6 @@ impl fmt::Display for Step {
             }
             Self::Mount { kind, target } => write!(out, "mount {kind:?} at `{target}`"),
             Self::Hostname(name) => write!(out, "name the machine `{}`", text(name)),
-            Self::BeginNetwork => out.write_str("begin a network with loopback alone"),
-            Self::NetworkBeside => out.write_str("let the network be made meanwhile"),
-            Self::OwnNetwork => out.write_str("enter a network with loopback alone"),
             Self::Doors { doors, .. } => {
                 write!(out, "own every address and open doors at")?;
                 doors.iter().try_for_each(|door| write!(out, " {door}"))

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 
-use bulkhead_backends::Native;
+use bulkhead_backends::{Beginning, Native};
 
 use crate::{
     config::{Environment, Paths, Who},
@@ -32,10 +32,11 @@ impl Ahead {
         if !wants_sandbox(words) || environment.get("BULKHEAD_BACKEND").is_some() {
             return None;
         }
+        let beginning = Beginning::now().ok()?;
         let paths = Paths::find(environment, Who::current());
         let id = fresh_id().ok()?;
         let native = Native::probe(engine::places(&paths, environment).ok()?);
-        native.begin(&id);
+        native.begin(&id, beginning);
         Some(Self { id, native })
     }
 }

@@ -10,8 +10,9 @@ use std::{
 };
 
 use bulkhead_linux::{
-    birth::{Embryo, Newborn, map_line},
+    birth::{Embryo, Expected, Newborn, map_line},
     cgroup::Cgroup,
+    midwife::Midwife,
     steps::Step,
 };
 use bulkhead_policy::Plan;
@@ -32,7 +33,7 @@ use super::{
 };
 use crate::{
     BackendError, Doors,
-    identity::{self, INSIDE, Identity, Owner},
+    identity::{INSIDE, Identity},
 };
 
 /// The most descriptors that go to the child at once: its trees. It has fewer ways into cgroups.
@@ -41,11 +42,13 @@ const MOST: usize = Trees::MOST;
 /// A child that is being born.
 #[derive(Debug)]
 pub(super) struct Birth {
-    newborn: Newborn,
+    expected: Expected,
     guest: Program,
     /// On which the child is told to go on.
     orders: OwnedFd,
     child: Ends,
+    /// The child's own, which it has copies of once it is born.
+    theirs: [OwnedFd; 2],
     identity: Identity,
     house: Arc<House>,
     tree: Unfinished,
@@ -58,80 +61,75 @@ struct Ends {
     control: RawFd,
 }
 
+/// What a birth takes.
+pub(super) struct Parts {
+    /// Who bears the child.
+    pub(super) midwife: Midwife,
+    /// What it becomes.
+    pub(super) guest: Program,
+    /// Its end of the stream to us.
+    pub(super) control: OwnedFd,
+    /// Who it is.
+    pub(super) identity: Identity,
+}
+
 impl Birth {
-    /// Makes the child, which becomes the guest and has the stream to it, and lets it do all that can
-    /// be done without a plan. Who it is going to be is settled when it is there, not before.
+    /// Has the child made, and lets it do all that can be done without a plan.
     pub(super) fn begin(
         native: &Native,
         shape: Shape,
         cgroup: Option<&Cgroup>,
-        (guest, control): (Program, OwnedFd),
-    ) -> Result<(Self, Owner), BackendError> {
+        Parts { midwife, guest, control, identity }: Parts,
+    ) -> Result<Self, BackendError> {
         let pair =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let (orders, theirs) = pair.map_err(|it| built("make a pair of sockets")(it.into()))?;
         let child = Ends { orders: theirs.as_raw_fd(), control: control.as_raw_fd() };
-        let expected = identity::expected();
-        let mut none = Trees::of(expected);
-        let mut steps =
-            realize(lower::first(shape, &expected, guest.line()), child, &mut none)?;
+        if let Identity::Mapped { outside } = identity {
+            map(&midwife, outside).map_err(built("map the sandbox's user"))?;
+        }
+        let mut none = Trees::of(identity);
+        let mut steps = realize(lower::first(&identity, guest.line()), child, &mut none)?;
         steps.insert(1, Step::Close { file: orders.as_raw_fd() });
         let embryo = Embryo {
             steps,
             guest: guest.number(),
             cgroup: cgroup.and_then(|it| it.entry().v2),
         };
-        let newborn = embryo.bear().map_err(|source| BackendError::Build {
-            action: "make new namespaces".to_owned(),
-            source,
-            hint: Some("run `bulkhead doctor` to see what this host lacks".to_owned()),
-        })?;
-        drop((theirs, control));
-        let owner =
-            Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
-        let identity = owner.identity;
-        if let Identity::Mapped { outside } = identity {
-            map(&newborn, outside).map_err(built("map the sandbox's user"))?;
-            go(&orders, &[]);
-        }
+        let expected = embryo.expect_of(midwife).map_err(built("have the child made"))?;
         let house = native.house(shape.root);
         let mut tree = lower::second(shape, &house);
         let second = realize(std::mem::take(&mut tree.lines), child, &mut none)?;
-        newborn.instruct(second).map_err(built("give the child its list"))?;
+        expected.instruct(second).map_err(built("give the child its list"))?;
         go(&orders, &[]);
-        Ok((Self { newborn, guest, orders, child, identity, house, tree }, owner))
+        let theirs = [theirs, control];
+        Ok(Self { expected, guest, orders, child, theirs, identity, house, tree })
     }
 
-    /// Gives the child the rest of its list; what the parent does then decides who has a processor
-    /// to spare.
+    /// Gives the child the rest of its list.
     pub(super) fn conclude(
         self,
         plan: &Plan,
         survey: &Survey,
-        then: Then,
     ) -> Result<Concluded, BackendError> {
-        let Self { newborn, guest, orders, child, identity, house, tree } = self;
+        let Self { expected, guest, orders, child, theirs, identity, house, tree } = self;
         let mut trees = Trees::of(identity);
-        let rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
-        // Who makes the network has waited for the child so far.
-        let network = (then == Then::Wait).then_some(Step::NetworkBeside);
-        let mut rest: Vec<Step> = network.into_iter().chain(rest).collect();
+        let mut rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
         rest.push(Step::Descriptors { control: child.control });
-        newborn.instruct(rest).map_err(built("give the child its list"))?;
+        expected.instruct(rest).map_err(built("give the child its list"))?;
         let descriptors: Vec<BorrowedFd<'_>> =
             trees.prepared().iter().map(AsFd::as_fd).collect();
         go(&orders, &descriptors);
+        let newborn = expected.born().map_err(|it| unmade(&it.action, it.source))?;
+        drop(theirs);
         Ok(Concluded { newborn, guest, orders, trees })
     }
 }
 
-/// What the parent does while the child does the last of its list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    /// It makes cgroups, for as long as that takes.
-    Work,
-    /// Nothing much.
-    Wait,
+/// Why there are no namespaces.
+pub(super) fn unmade(action: &str, source: io::Error) -> BackendError {
+    let hint = "run `bulkhead doctor` to see what this host lacks";
+    BackendError::Build { action: action.to_owned(), source, hint: Some(hint.to_owned()) }
 }
 
 /// A child that has all of its list, and waits at its end for what it is to be.
@@ -173,8 +171,8 @@ fn go(orders: &OwnedFd, descriptors: &[BorrowedFd<'_>]) {
     }
 }
 
-fn map(newborn: &Newborn, outside: u32) -> io::Result<()> {
-    let pid = newborn.pid().as_raw_nonzero();
+fn map(midwife: &Midwife, outside: u32) -> io::Result<()> {
+    let pid = midwife.pid().as_raw_nonzero();
     let line = map_line(INSIDE, outside);
     std::fs::write(format!("/proc/{pid}/uid_map"), line.to_bytes())?;
     std::fs::write(format!("/proc/{pid}/gid_map"), line.to_bytes())
@@ -189,7 +187,6 @@ fn realize(
     let step = |line| {
         Ok(match line {
             Line::Do(step) => step,
-            Line::Await => Step::Await { orders: child.orders },
             Line::Join => Step::Join { orders: child.orders },
             Line::Receive => Step::Receive { orders: child.orders },
             Line::Hand => Step::Hand { to: child.orders },

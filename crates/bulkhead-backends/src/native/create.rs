@@ -5,12 +5,12 @@ use std::{io, sync::PoisonError};
 use bulkhead_linux::{
     cgroup::{Cgroup, Feature, Limits},
     crash,
+    midwife::Network,
 };
 use bulkhead_policy::Plan;
 
 use super::{
     Native,
-    birth::Then,
     copier::Source,
     embryo::Embryo,
     lower,
@@ -44,8 +44,7 @@ pub(super) fn create(
             .map_err(built("keep protected names from being made"))?;
     survey.protections.retain(|it| !needless.contains(&it.path));
     crash::point();
-    let then = if native.cgroups.has_v1() { Then::Work } else { Then::Wait };
-    let concluded = birth.conclude(plan, &survey, then)?;
+    let concluded = birth.conclude(plan, &survey)?;
     // While the child does the last of its list.
     let cgroup = native.limited(cgroup, id, plan)?;
     crash::point();
@@ -74,7 +73,7 @@ impl Native {
         // One of another shape is gone before there is a new one of the same name.
         match ahead.filter(|it| it.id == id && it.shape == shape) {
             Some(embryo) => Ok(embryo),
-            None => Embryo::conceive(self, id, shape),
+            None => Embryo::conceive(self, id, shape, None),
         }
     }
 
@@ -112,9 +111,13 @@ pub(super) fn describe(native: &Native, plan: &Plan) -> Result<Vec<String>, Back
     let image = native.hold(plan)?;
     let (house, disk) = (native.house(shape.root), native.found(plan.disk())?);
     let survey = survey(plan, image.as_ref(), disk)?;
-    let mut lines = lower::first(shape, &identity, None);
+    let network = match shape.network {
+        Network::Own => Some("make a network with loopback alone".to_owned()),
+        Network::Host => None,
+    };
+    let mut lines = lower::first(&identity, None);
     let mut tree = lower::second(shape, &house);
     lines.append(&mut tree.lines);
     lines.extend(tree.rest(plan, &house, &survey));
-    Ok(lines.into_iter().map(|line| line.to_string()).collect())
+    Ok(network.into_iter().chain(lines.iter().map(ToString::to_string)).collect())
 }

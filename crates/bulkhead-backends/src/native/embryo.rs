@@ -6,9 +6,18 @@
 
 use std::os::fd::OwnedFd;
 
-use bulkhead_linux::cgroup::{Cgroup, Feature};
+use bulkhead_linux::{
+    cgroup::{Cgroup, Feature},
+    midwife::Midwife,
+};
 
-use super::{Native, birth::Birth, create::built, program::Program, shape::Shape};
+use super::{
+    Native,
+    birth::{Birth, Parts, unmade},
+    create::built,
+    program::Program,
+    shape::Shape,
+};
 use crate::{
     BackendError,
     guest::pair,
@@ -34,7 +43,12 @@ impl Embryo {
         native: &Native,
         id: &str,
         shape: Shape,
+        midwife: Option<Midwife>,
     ) -> Result<Self, BackendError> {
+        let midwife = match midwife {
+            Some(midwife) => midwife,
+            None => Midwife::call(shape.network).map_err(|it| unmade("make new namespaces", it))?,
+        };
         // A tree that a process must be born in counts its time, too.
         let needed = native.cgroups.holds(Feature::CpuTime).is_some();
         let cgroup = needed.then(|| native.cgroups.begin(id)).transpose();
@@ -43,7 +57,10 @@ impl Embryo {
         let (control, theirs) = pair().map_err(built("open the stream to the guest"))?;
         let guest = Program::of(native.guest(), &native.state, &identity::expected())
             .map_err(built("make a file in memory"))?;
-        let (birth, owner) = Birth::begin(native, shape, cgroup.as_ref(), (guest, theirs))?;
+        let owner =
+            Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
+        let parts = Parts { midwife, guest, control: theirs, identity: owner.identity };
+        let birth = Birth::begin(native, shape, cgroup.as_ref(), parts)?;
         Ok(Self { id: id.to_owned(), shape, birth, control, cgroup, owner })
     }
 }

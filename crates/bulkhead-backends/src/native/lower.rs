@@ -21,7 +21,7 @@ use self::paths::Steps;
 use super::{
     image::Layers,
     root,
-    shape::{Network, Parts, Shape},
+    shape::{Parts, Shape},
     survey::{Entry, House, Survey},
 };
 use crate::{
@@ -43,8 +43,6 @@ const MOST_INODES: u64 = 100_000_000;
 pub(super) enum Line {
     /// A step that is ready.
     Do(Step),
-    /// Wait for the parent.
-    Await,
     /// Wait for the parent, and enter the cgroups.
     Join,
     /// Wait for the next list.
@@ -61,7 +59,6 @@ impl fmt::Display for Line {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Do(step) => step.fmt(out),
-            Self::Await => out.write_str("wait for the parent"),
             Self::Join => Step::Join { orders: -1 }.fmt(out),
             Self::Receive => out.write_str("wait for the next list"),
             Self::Hand => Step::Hand { to: -1 }.fmt(out),
@@ -75,20 +72,13 @@ impl fmt::Display for Line {
     }
 }
 
-/// The first list, which needs no look at the host: identity, network, the base. The child does it
-/// while the parent looks.
-pub(super) fn first(shape: Shape, identity: &Identity, guest: Option<Line>) -> Vec<Line> {
+/// The first list, which needs no look at the host: identity and the base. The child does it while
+/// the parent looks.
+pub(super) fn first(identity: &Identity, guest: Option<Line>) -> Vec<Line> {
     let mut steps = Steps::new(Way::Ours);
     steps.push(Step::Session);
-    // First what takes longest and needs nobody: by then the parent has mapped the user.
-    if shape.network == Network::Own {
-        steps.push(Step::BeginNetwork);
-    }
     let groups = match identity {
-        Identity::Mapped { .. } => {
-            steps.lines.push(Line::Await);
-            Groups::Left
-        }
+        Identity::Mapped { .. } => Groups::Left,
         Identity::Own { uid, gid } => {
             let uid = bulkhead_linux::birth::map_line(INSIDE, *uid);
             let gid = bulkhead_linux::birth::map_line(INSIDE, *gid);
@@ -170,20 +160,14 @@ impl Unfinished {
     }
 }
 
-/// The end of every list. The network comes as late as can be: it was begun first and takes longest.
+/// The end of every list.
 fn leave(steps: &mut Steps, network: spec::Network, doors: Vec<Door>) {
-    let (before, after) = match network {
-        spec::Network::None => (None, Some(Step::OwnNetwork)),
+    match network {
         // Doors are made with devices of the host.
-        spec::Network::Proxy | spec::Network::Observe => (Some(Step::OwnNetwork), None),
-        spec::Network::Open => (None, None),
-    };
-    if let Some(network) = before {
-        steps.push(network);
-        steps.lines.push(Line::Doors(doors));
+        spec::Network::Proxy | spec::Network::Observe => steps.lines.push(Line::Doors(doors)),
+        spec::Network::None | spec::Network::Open => {}
     }
     steps.lines.extend([Line::Hand, Line::Join, Line::Do(Step::Enter)]);
-    steps.lines.extend(after.map(Line::Do));
 }
 
 fn base_options(plan: &Plan) -> CString {

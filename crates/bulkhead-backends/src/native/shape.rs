@@ -1,5 +1,6 @@
 //! What must be known of a plan before a sandbox for it can be begun.
 
+use bulkhead_linux::midwife::Network;
 use bulkhead_policy::Plan;
 use bulkhead_spec as spec;
 
@@ -8,15 +9,6 @@ use bulkhead_spec as spec;
 pub(super) struct Shape {
     pub(super) network: Network,
     pub(super) root: Parts,
-}
-
-/// Whose network it is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Network {
-    /// One of its own.
-    Own,
-    /// The host's.
-    Host,
 }
 
 /// What its root is made of.

@@ -20,15 +20,12 @@ use rustix::{
         unmount,
     },
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
-    process::{Pid, chdir, pivot_root, setsid},
+    process::{chdir, pivot_root, setsid},
 };
 
-use super::{
-    Groups, Kind, Place, Reach, Step, Way,
-    network::{self, Bench},
-};
+use super::{Groups, Kind, Place, Reach, Step, Way};
 use crate::{
-    beside, doors,
+    doors,
     mounts::{Attributes, Inode, detached, detached_of, restrict, restrict_alone},
     orphan::await_readable,
     routes::own_every_address,
@@ -43,22 +40,18 @@ const MOST_TREES: usize = 80;
 /// nothing is ever shown.
 const BASE: &CStr = c"/proc";
 
-/// The trees and other descriptors that the parent has sent, the parent itself, and what a network
-/// is made on.
-pub(crate) struct Trees<'a> {
+/// The trees and other descriptors that the parent has sent, and the parent itself.
+pub(crate) struct Trees {
     parent: RawFd,
-    bench: &'a Bench,
-    /// Who makes the network.
-    helper: Option<Pid>,
     /// The program that the child becomes, if a step has said so.
     guest: Option<RawFd>,
     received: [RawFd; MOST_TREES],
     count: usize,
 }
 
-impl<'a> Trees<'a> {
-    pub(crate) fn none(parent: RawFd, bench: &'a Bench) -> Self {
-        Self { parent, bench, helper: None, guest: None, received: [-1; MOST_TREES], count: 0 }
+impl Trees {
+    pub(crate) fn none(parent: RawFd) -> Self {
+        Self { parent, guest: None, received: [-1; MOST_TREES], count: 0 }
     }
 
     /// The program that a step has found.
@@ -76,26 +69,6 @@ impl<'a> Trees<'a> {
         let found = rustix::fs::open(GUEST, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         self.guest = Some(out_of_the_way(found.as_raw_fd())?);
         Ok(())
-    }
-
-    fn begin_network(&mut self) -> Result<(), Errno> {
-        self.helper = Some(self.bench.begin()?);
-        Ok(())
-    }
-
-    /// Whoever makes the network waits for this processor, which we do not leave any more.
-    fn network_beside(&self) {
-        if let Some(helper) = self.helper.filter(|_| !self.bench.is_made()) {
-            beside::begin(helper);
-        }
-    }
-
-    /// Enters a network of our own: the one that was begun, or one that is made on the spot.
-    fn own_network(&mut self) -> Result<(), Errno> {
-        match self.helper.take() {
-            Some(helper) => self.bench.finish(helper),
-            None => network::make().map(drop),
-        }
     }
 
     fn get(&self, at: usize) -> Result<BorrowedFd<'_>, Errno> {
@@ -135,12 +108,11 @@ impl<'a> Trees<'a> {
 }
 
 /// Performs `step`, or says what the kernel said.
-pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
+pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
     match step {
         Step::Session => session(),
         Step::Close { file } => close(*file),
         Step::Join { orders } => trees.join(borrow(*orders)),
-        Step::Await { orders } => await_byte(borrow(*orders), borrow(trees.parent)),
         Step::Receive { orders } => trees.receive(borrow(*orders)),
         Step::MapSelf { uid, gid } => map_self(uid, gid),
         Step::Become { id, groups } => become_user(*id, *groups),
@@ -168,12 +140,6 @@ pub(crate) fn apply(step: &Step, trees: &mut Trees<'_>) -> Result<(), Errno> {
         Step::Overlay { lower, upper, work, target } => overlay(lower, [upper, work], target),
         Step::Mount { kind, target } => kernel_mount(*kind, target),
         Step::Hostname(name) => rustix::system::sethostname(name.to_bytes()),
-        Step::BeginNetwork => trees.begin_network(),
-        Step::NetworkBeside => {
-            trees.network_beside();
-            Ok(())
-        }
-        Step::OwnNetwork => trees.own_network(),
         Step::Doors { doors, to } => {
             own_every_address().and_then(|()| doors::open(doors, borrow(*to)))
         }
@@ -240,14 +206,6 @@ fn write_all(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {
         rest = rest.get(count..).unwrap_or_default();
     }
     Ok(())
-}
-
-fn await_byte(orders: BorrowedFd<'_>, parent: BorrowedFd<'_>) -> Result<(), Errno> {
-    await_readable(orders, parent)?;
-    match rustix::io::read(orders, &mut [0; 1])? {
-        0 => Err(Errno::PIPE),
-        _ => Ok(()),
-    }
 }
 
 fn write_file(path: &CStr, content: &[u8]) -> Result<(), Errno> {

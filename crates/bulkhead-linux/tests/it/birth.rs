@@ -3,16 +3,16 @@
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use bulkhead_linux::birth::Embryo;
 use bulkhead_linux::memfd::Unsealed;
+use bulkhead_linux::midwife::{Midwife, Network};
 use bulkhead_linux::steps::Step;
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::pipe::{PipeFlags, pipe_with};
 
-use super::nursery::{Room, guest, inside};
+use super::nursery::{Room, born, guest, inside};
 use super::role::play;
 
 const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "mnt", "net", "pid", "user", "uts"];
@@ -60,8 +60,8 @@ fn nothing_survives_the_newborn() {
 
 #[test]
 fn a_newborn_that_waits_for_its_parent_can_be_killed_and_reaped() {
-    let (wait, _go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    let steps = vec![Step::Await { orders: wait.as_raw_fd() }];
+    let (wait, _go) = UnixStream::pair().unwrap();
+    let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
     let mut room = Room::bear(steps, &File::open("/dev/null").unwrap());
     room.newborn.kill().unwrap();
     room.newborn.reap().unwrap();
@@ -74,14 +74,65 @@ fn a_newborn_that_waits_for_its_parent_can_be_killed_and_reaped() {
 
 #[test]
 fn a_parent_that_goes_away_ends_the_birth() {
-    let (wait, go) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-    // The child has a copy of every descriptor; only without this one can the pipe end.
+    let (wait, go) = UnixStream::pair().unwrap();
+    // The child has a copy of every descriptor; only without this one can the stream end.
     drop(go);
-    let steps = vec![Step::Session, Step::Await { orders: wait.as_raw_fd() }, Step::OwnNetwork];
+    let steps = vec![Step::Session, Step::Receive { orders: wait.as_raw_fd() }];
     let failed = Room::bear(steps, &File::open("/dev/null").unwrap()).end().unwrap_err();
     assert_eq!(
         (failed.action.as_str(), failed.source.raw_os_error()),
-        ("wait for the parent", Some(libc::EPIPE))
+        ("wait for the next list", Some(libc::EPIPE))
+    );
+}
+
+/// Processes of which this one is the parent, in `/proc`.
+fn children() -> Vec<String> {
+    let threads = fs::read_dir("/proc/self/task").unwrap().map(|it| it.unwrap().path());
+    // One that ends meanwhile has none.
+    let of = |thread: std::path::PathBuf| fs::read_to_string(thread.join("children"));
+    let all = threads.map(of).map(Result::unwrap_or_default).collect::<String>();
+    all.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_midwife_that_is_not_needed_goes() {
+    for network in [Network::Own, Network::Host] {
+        let midwife = Midwife::call(network).unwrap();
+        let pid = midwife.pid().as_raw_nonzero().to_string();
+        assert!(children().contains(&pid));
+        drop(midwife);
+        assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
+    }
+}
+
+#[test]
+fn a_child_that_nobody_waits_for_goes_with_its_midwife() {
+    let (wait, _go) = UnixStream::pair().unwrap();
+    let before = children();
+    for _ in 0..20 {
+        let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
+        let embryo = Embryo { steps, guest: None, cgroup: None };
+        drop(embryo.expect_of(Midwife::call(Network::Own).unwrap()).unwrap());
+    }
+    let left = || children().into_iter().filter(|it| !before.contains(it)).count();
+    // Other tests have children, too, for a while.
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while left() != 0 {
+        assert!(std::time::Instant::now() < patience, "{} are left", left());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_birth_that_the_kernel_refuses_is_told() {
+    let directory = File::open("/").unwrap();
+    let cgroup = Some(directory.as_fd());
+    let embryo = Embryo { steps: vec![], guest: None, cgroup };
+    let expected = embryo.expect_of(Midwife::call(Network::Own).unwrap()).unwrap();
+    let failed = expected.born().unwrap_err();
+    assert_eq!(
+        (failed.action.as_str(), failed.source.raw_os_error()),
+        ("make new namespaces", Some(libc::EBADF))
     );
 }
 
@@ -118,7 +169,7 @@ fn born_from(guest: &OwnedFd, guest_at: RawFd, control_at: RawFd) -> String {
         guest: Some(guest_is),
         cgroup: None,
     };
-    let newborn = embryo.bear().unwrap();
+    let newborn = born(embryo, Network::Host);
     drop((control, program));
     stream.write_all(b"echo born").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();

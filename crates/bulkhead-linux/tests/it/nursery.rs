@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bulkhead_linux::birth::{Embryo, Newborn, StepFailed, map_line};
+use bulkhead_linux::midwife::{Midwife, Network};
 use bulkhead_linux::mounts::{Attributes, look};
 use bulkhead_linux::steps::{Groups, Kind, Step};
 
@@ -93,6 +94,11 @@ fn first() -> Vec<Step> {
     ]
 }
 
+/// The child of `embryo`, when it is there.
+pub(super) fn born(embryo: Embryo<'_>, network: Network) -> Newborn {
+    embryo.expect_of(Midwife::call(network).unwrap()).unwrap().born().unwrap()
+}
+
 /// A sandbox, and the stream to its shell.
 pub(super) struct Room {
     pub(super) newborn: Newborn,
@@ -107,10 +113,10 @@ impl Room {
 
     /// A sandbox with these steps among others, and one in its own network.
     pub(super) fn networked(steps: Vec<Step>, step: Option<Step>) -> Self {
-        let network = [Step::Hostname(c"room".to_owned()), Step::OwnNetwork];
+        let name = [Step::Hostname(c"room".to_owned())];
         let last = [Step::Enter, Step::Capabilities];
-        let steps = first().into_iter().chain(steps).chain(network).chain(step).chain(last);
-        Self::bear(steps.collect(), guest())
+        let steps = first().into_iter().chain(steps).chain(name).chain(step).chain(last);
+        Self::bear_in(Network::Own, steps.collect(), guest())
     }
 
     /// A sandbox that has made no network for itself.
@@ -120,14 +126,18 @@ impl Room {
     }
 
     /// A child that does these steps alone.
-    pub(super) fn bear(mut steps: Vec<Step>, guest: &File) -> Self {
+    pub(super) fn bear(steps: Vec<Step>, guest: &File) -> Self {
+        Self::bear_in(Network::Host, steps, guest)
+    }
+
+    fn bear_in(network: Network, mut steps: Vec<Step>, guest: &File) -> Self {
         let (stream, theirs) = UnixStream::pair().unwrap();
         // A test that waits for ever is one that fails.
         stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         steps.push(Step::Descriptors { control: theirs.as_raw_fd() });
         let guest = Some(guest.as_raw_fd());
         let embryo = Embryo { steps, guest, cgroup: None };
-        Self { newborn: embryo.bear().unwrap(), stream }
+        Self { newborn: born(embryo, network), stream }
     }
 
     /// Has the shell read `script`, without an end.
