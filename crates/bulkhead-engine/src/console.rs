@@ -21,9 +21,9 @@ pub struct Console {
     pub keep: Bytes,
     /// What the caller does to the program while it runs.
     pub control: mpsc::UnboundedReceiver<Control>,
-    /// Is told when the program runs, and dropped if it never does: for whoever has work that can
-    /// wait until then.
-    pub started: Option<oneshot::Sender<()>>,
+    /// Is told when the sandbox stands and nothing is left to do but to start the program, and dropped
+    /// if it never does: for whoever has work that can wait until then.
+    pub stands: Option<oneshot::Sender<()>>,
 }
 
 /// What a caller can do to a running program.
@@ -40,11 +40,7 @@ pub enum Control {
 impl Console {
     /// The streams of a program that runs, and what comes besides them.
     pub(crate) fn split(self) -> (Ends, mpsc::UnboundedReceiver<Control>) {
-        let Self { stdin, stdout, stderr, keep, control, started } = self;
-        if let Some(started) = started {
-            // Somebody who does not wait any more need not be told.
-            started.send(()).unwrap_or_default();
-        }
+        let Self { stdin, stdout, stderr, keep, control, stands: _ } = self;
         let sink = |it| Box::new(it) as Box<dyn Sink>;
         let ends = Ends { stdin, stdout: stdout.map(sink), stderr: stderr.map(sink), keep };
         (ends, control)
@@ -55,7 +51,7 @@ impl Console {
     /// The sender interrupts the program; dropping it means that nobody will.
     pub fn captured(keep: Bytes) -> (Self, mpsc::UnboundedSender<Control>) {
         let (sender, control) = mpsc::unbounded_channel();
-        let started = None;
-        (Self { stdin: None, stdout: None, stderr: None, keep, control, started }, sender)
+        let stands = None;
+        (Self { stdin: None, stdout: None, stderr: None, keep, control, stands }, sender)
     }
 }

@@ -251,15 +251,22 @@ impl Engine {
         sandbox: &dyn Sandbox,
         Placed { id, plan, exec, .. }: &Placed<'_>,
         guide: Option<&Guide>,
-        console: Console,
+        mut console: Console,
     ) -> Result<Ended, RunError> {
         let guided = guide.map(|guide| exec.clone().guided(guide));
         let exec = guided.as_ref().unwrap_or(exec);
-        let process = sandbox.exec_last(exec).await?;
+        let stands = console.stands.take();
+        // What can be done before the end of the program is done while it starts: then somebody waits.
+        let meanwhile = async {
+            sandbox.stands().await?;
+            // Nobody wants to know yet, but whoever counts is found.
+            sandbox.usage()?;
+            // Somebody who does not wait any more need not be told.
+            stands.map(|it| it.send(()).unwrap_or_default());
+            Ok(())
+        };
+        let (process, ()) = tokio::try_join!(sandbox.exec_last(exec), meanwhile)?;
         self.ledger.record(id, &Event::Started)?;
-        // Nobody wants to know yet. But whoever counts is found now, while there is time, and not when
-        // the program has ended and its caller waits.
-        sandbox.usage()?;
         let running = Running { sandbox, process, plan, exec, extent: Extent::Sandbox };
         let (ends, control) = console.split();
         supervise(running, ends, control).await

@@ -1,7 +1,6 @@
 //! The guest's end of the stream to the host.
 
 use std::{
-    cell::RefCell,
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
@@ -21,8 +20,6 @@ use crate::{
 pub struct Control {
     ends: Ends,
     inbox: Inbox,
-    /// What is said with whatever is said next.
-    held: RefCell<Vec<u8>>,
 }
 
 #[derive(Debug)]
@@ -34,16 +31,12 @@ enum Ends {
 impl Control {
     /// Over a socket.
     pub fn socket(socket: OwnedFd) -> Self {
-        Self::over(Ends::Socket(socket))
+        Self { ends: Ends::Socket(socket), inbox: Inbox::new(MOST_TO_GUEST) }
     }
 
     /// Over a pair of pipes, or whatever else carries bytes and nothing more.
     pub fn pipes(input: OwnedFd, output: OwnedFd) -> Self {
-        Self::over(Ends::Pipes { input, output })
-    }
-
-    fn over(ends: Ends) -> Self {
-        Self { ends, inbox: Inbox::new(MOST_TO_GUEST), held: RefCell::default() }
+        Self { ends: Ends::Pipes { input, output }, inbox: Inbox::new(MOST_TO_GUEST) }
     }
 
     /// Becomes readable when the host has said something.
@@ -72,18 +65,6 @@ impl Control {
         self.inbox.descriptor()
     }
 
-    /// Says `message` together with what is said next, or [at last](Self::release): the host is woken
-    /// once for both.
-    pub(crate) fn say_with_next(&self, message: &ToHost) -> io::Result<()> {
-        self.held.borrow_mut().extend_from_slice(&encode(message)?);
-        Ok(())
-    }
-
-    /// Says what waits to be said.
-    pub(crate) fn release(&self) -> io::Result<()> {
-        self.write(&[])
-    }
-
     /// Says `message`.
     pub(crate) fn say(&self, message: &ToHost) -> io::Result<()> {
         self.write(&encode(message)?)
@@ -102,22 +83,15 @@ impl Control {
 
     /// Says `message` and hands over `descriptor`.
     pub(crate) fn hand_over(&self, message: &ToHost, descriptor: &OwnedFd) -> io::Result<()> {
-        self.release()?;
         match &self.ends {
             Ends::Socket(socket) => send_all(socket, &encode(message)?, &[descriptor.as_fd()]),
             Ends::Pipes { .. } => Err(io::Error::other("a pipe takes no descriptors")),
         }
     }
 
-    /// Writes all of `frame`, after what was held.
+    /// Writes all of `frame`.
     pub(crate) fn write(&self, frame: &[u8]) -> io::Result<()> {
-        let mut held = self.held.take();
-        let mut rest = if held.is_empty() {
-            frame
-        } else {
-            held.extend_from_slice(frame);
-            &held
-        };
+        let mut rest = frame;
         while !rest.is_empty() {
             let wrote = match &self.ends {
                 Ends::Socket(socket) => rustix::net::send(socket, rest, SendFlags::NOSIGNAL),

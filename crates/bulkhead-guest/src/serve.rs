@@ -140,10 +140,7 @@ impl Guest {
         let arrived = self.control.hear()?;
         loop {
             match self.control.frame()? {
-                None => {
-                    self.control.release()?;
-                    return Ok(arrived);
-                }
+                None => return Ok(arrived),
                 Some(Frame::Message(message)) => self.obey(message)?,
                 Some(Frame::Data { channel, bytes }) => {
                     self.channels.take(channel, bytes);
@@ -168,8 +165,7 @@ impl Guest {
                 self.fail("put walls up after files were served", source)
             }
             ToGuest::Raise(walls) => match walls.raise() {
-                // Often there is a program to start next, which is told in the same breath.
-                Ok(()) => self.control.say_with_next(&ToHost::Ready),
+                Ok(()) => self.control.say(&ToHost::Ready),
                 Err(failed) => self.fail(&failed.action, failed.source),
             },
             ToGuest::Start(start) => self.start(start),

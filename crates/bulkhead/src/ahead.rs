@@ -21,24 +21,26 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Begins a sandbox if `words`, the command line, look as if one were wanted.
+    /// Goes on with a sandbox as far as that can be without a plan.
     ///
-    /// Guessing wrong costs a little time and nothing else; so does whatever fails here, which is
-    /// told when it is tried in earnest.
-    pub(crate) fn of(
-        words: impl Iterator<Item = OsString>,
-        environment: &Environment,
-    ) -> Option<Self> {
-        if !wants_sandbox(words) || environment.get("BULKHEAD_BACKEND").is_some() {
+    /// Whatever fails here is told when it is tried in earnest.
+    pub(crate) fn of(beginning: Beginning, environment: &Environment) -> Option<Self> {
+        if environment.get("BULKHEAD_BACKEND").is_some() {
             return None;
         }
-        let beginning = Beginning::now().ok()?;
         let paths = Paths::find(environment, Who::current());
         let id = fresh_id().ok()?;
         let native = Native::probe(engine::places(&paths, environment).ok()?);
         native.begin(&id, beginning);
         Some(Self { id, native })
     }
+}
+
+/// Begins a sandbox if `words`, the command line, look as if one were wanted. Guessing wrong costs a
+/// little time and nothing else.
+pub(crate) fn begin(words: impl Iterator<Item = OsString>) -> Option<Beginning> {
+    // Whatever fails here is told when it is tried in earnest.
+    wants_sandbox(words).then(Beginning::now)?.ok()
 }
 
 fn wants_sandbox(mut words: impl Iterator<Item = OsString>) -> bool {

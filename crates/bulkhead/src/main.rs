@@ -23,6 +23,7 @@ use std::io::{self, Write as _};
 
 use ahead::Ahead;
 use args::{Args, Verb};
+use bulkhead_backends::Beginning;
 use bulkhead_linux::{
     heap::Heap,
     prompt::{self, Children},
@@ -37,17 +38,19 @@ use printer::Printer;
 static HEAP: Heap = Heap::new(192 * 1024);
 
 fn main() -> ! {
+    // Before anything else, because it goes on beside all that follows.
+    let beginning = ahead::begin(std::env::args_os().skip(1));
     prompt::ask(Children::Usual);
-    let code = run();
+    let code = run(beginning);
     // That a reader is gone was told by whoever wrote.
     io::stdout().flush().unwrap_or_default();
     parting::end(code)
 }
 
 /// Reads the command line, does what it says, and returns the exit code.
-fn run() -> u8 {
+fn run(beginning: Option<Beginning>) -> u8 {
     let environment = Environment::read();
-    let ahead = Ahead::of(std::env::args_os().skip(1), &environment);
+    let ahead = beginning.and_then(|it| Ahead::of(it, &environment));
     let mut printer = Printer::new(&environment);
     let ended = match Args::read() {
         Ok(args) => perform(args.verb, environment, ahead, &mut printer),

@@ -216,8 +216,10 @@ impl NativeSandbox {
         // Said before the guest is ready, so that it need not be woken for it; it puts its walls
         // up before it hears this. If it is gone, `stand` tells why.
         let starting = self.shared.link.begin_exec(exec, after)?;
-        self.ready.get_or_try_init(|| self.stand()).await?;
-        self.shared.newborn().wean();
+        self.stands().await?;
+        if after == After::End {
+            self.shared.newborn().look_for_offspring();
+        }
         let program = starting.finish().await.map_err(|it| it.of(exec))?;
         Ok(NativeProcess::new(program, Arc::clone(&self.shared), after))
     }
@@ -232,8 +234,16 @@ impl Sandbox for NativeSandbox {
     async fn exec_last(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
         let last = self.start(exec, After::End).await?;
         self.disk.let_go();
-        self.shared.newborn().look_for_offspring();
         Ok(Box::new(last))
+    }
+
+    async fn stands(&self) -> Result<(), BackendError> {
+        let stood = || async {
+            self.stand().await?;
+            self.shared.newborn().wean();
+            Ok(())
+        };
+        self.ready.get_or_try_init(stood).await.map(|_| ())
     }
 
     fn take_doors(&self) -> Option<Doors> {
@@ -286,7 +296,7 @@ impl Sandbox for NativeSandbox {
 #[async_trait::async_trait]
 impl Copier for NativeSandbox {
     async fn copy(&self, layer: &Path) -> Result<Copied, BackendError> {
-        self.ready.get_or_try_init(|| self.stand()).await?;
+        self.stands().await?;
         let first = self.shared.newborn().pidfd().try_clone_to_owned();
         let first =
             first.map_err(|source| BackendError::System { action: "copy the disk", source })?;
@@ -298,7 +308,7 @@ impl Copier for NativeSandbox {
 impl Freezer for NativeSandbox {
     async fn freeze(&self) -> Result<(), BackendError> {
         // One that stands still while it is being born could not finish it.
-        self.ready.get_or_try_init(|| self.stand()).await?;
+        self.stands().await?;
         let Some(cgroup) = &self.shared.cgroup else { return Ok(()) };
         cgroup.freeze().map_err(|error| BackendError::System {
             action: "freeze the sandbox",
