@@ -6,7 +6,7 @@ use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
     RulesetAttr as _, RulesetCreatedAttr as _, RulesetError, Scope,
 };
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::walls::WallFailed;
 
@@ -54,13 +54,11 @@ fn rule(
 ) -> Result<landlock::RulesetCreated, WallFailed> {
     // An image can have it where its user does not reach, so the path is told.
     let file = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
-    let about = file.and_then(|file| Ok((fstat(&file)?, file)));
-    let (about, file) = about.map_err(|errno| WallFailed {
+    let file = file.map_err(|errno| WallFailed {
         action: format!("open `{}` to restrict file access", path.display()),
         source: errno.into(),
     })?;
-    // A file takes only those rights that make sense for a file.
-    let is_dir = FileType::from_raw_mode(about.st_mode) == FileType::Directory;
-    let access = if is_dir { access } else { access & AccessFs::from_file(NEWEST) };
+    // A file takes only those rights that make sense for a file: where all is done as far as it can
+    // be, the others are left out.
     ruleset.add_rule(PathBeneath::new(file, access)).map_err(refused)
 }

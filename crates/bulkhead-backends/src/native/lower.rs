@@ -167,7 +167,8 @@ fn leave(steps: &mut Steps, network: spec::Network, doors: Vec<Door>) {
         spec::Network::Proxy | spec::Network::Observe => steps.lines.push(Line::Doors(doors)),
         spec::Network::None | spec::Network::Open => {}
     }
-    steps.lines.extend([Line::Hand, Line::Join, Line::Do(Step::Enter)]);
+    // The cgroups come last: in v1 the parent makes them while all this is done.
+    steps.lines.extend([Line::Hand, Line::Do(Step::Enter), Line::Join]);
 }
 
 fn base_options(plan: &Plan) -> CString {
