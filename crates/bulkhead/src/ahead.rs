@@ -39,8 +39,10 @@ impl Ahead {
 /// Begins a sandbox if `words`, the command line, look as if one were wanted. Guessing wrong costs a
 /// little time and nothing else.
 pub(crate) fn begin(words: impl Iterator<Item = OsString>) -> Option<Beginning> {
+    // Who may open few files needs them all to hear that these are too few.
+    let wanted = wants_sandbox(words) && engine::too_few_files().is_none();
     // Whatever fails here is told when it is tried in earnest.
-    wants_sandbox(words).then(Beginning::now)?.ok()
+    wanted.then(Beginning::now)?.ok()
 }
 
 fn wants_sandbox(mut words: impl Iterator<Item = OsString>) -> bool {

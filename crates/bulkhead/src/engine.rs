@@ -49,9 +49,14 @@ pub(crate) fn threads() -> Result<Runtime, Failure> {
     )
 }
 
+/// How many files this process may open, if those are too few.
+pub(crate) fn too_few_files() -> Option<u64> {
+    getrlimit(Resource::Nofile).current.filter(|it| *it < FEWEST_FILES)
+}
+
 fn started(builder: &mut Builder) -> Result<Runtime, Failure> {
     let failure = || Failure::new(Code::System, "could not start");
-    if let Some(most) = getrlimit(Resource::Nofile).current.filter(|it| *it < FEWEST_FILES) {
+    if let Some(most) = too_few_files() {
         let few = failure().because(format!("this process may open {most} files"));
         return Err(few.hint(format!("type: ulimit -n 1024 (at least {FEWEST_FILES})")));
     }
