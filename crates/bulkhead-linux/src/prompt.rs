@@ -90,11 +90,15 @@ pub fn take_back(child: Pid) {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
+    use std::{fs::File, thread};
 
-    use rustix::thread::gettid;
+    use rustix::{
+        process::{Signal, WaitOptions, kill_process, waitpid},
+        thread::gettid,
+    };
 
     use super::{Attributes, Children, TURN, ask, take_back};
+    use crate::launch::{ControllingTerminal, Program, launch};
 
     fn turn() -> u64 {
         Attributes::read(0).unwrap().runtime
@@ -122,5 +126,30 @@ mod tests {
         let short = if usual == 0 { 0 } else { TURN };
         assert_eq!((asked, alike), (short, short));
         assert_eq!((child, taken_back), (usual, usual));
+    }
+
+    #[test]
+    fn a_program_has_usual_turns_when_its_start_is_told() {
+        let null = || File::options().read(true).write(true).open("/dev/null").unwrap().into();
+        let sleeper = Program {
+            candidates: vec![c"/bin/sleep".to_owned()],
+            argv: vec![c"sleep".to_owned(), c"60".to_owned()],
+            env: Vec::new(),
+            dir: c"/".to_owned(),
+            stdio: [null(), null(), null()],
+            terminal: ControllingTerminal::None,
+        };
+        let ours = thread::spawn(move || {
+            let usual = turn();
+            ask(Children::Alike);
+            let pid = launch(&sleeper).unwrap();
+            let number = pid.as_raw_nonzero().get().unsigned_abs() as usize;
+            let its = Attributes::read(number).unwrap().runtime;
+            kill_process(pid, Signal::KILL).unwrap();
+            waitpid(Some(pid), WaitOptions::empty()).unwrap();
+            (usual, its)
+        });
+        let (usual, its) = ours.join().unwrap();
+        assert_eq!(its, usual);
     }
 }

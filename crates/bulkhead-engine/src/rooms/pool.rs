@@ -84,7 +84,8 @@ impl Shape {
         };
         let shared = spec.mounts.iter().map(|it| it.from.as_path()).chain(root);
         let shared: Vec<_> = shared.map(identity).collect();
-        let (bare, policy) = (serde_json::to_string(&bare), serde_json::to_string(&record.policy));
+        let (bare, policy) =
+            (serde_json::to_string(&bare), serde_json::to_string(&record.policy));
         let others = (&record.backend, &record.runtime, shared, identity(program));
         let others = serde_json::to_string(&(others, env!("CARGO_PKG_VERSION")));
         Some(Self([bare.ok()?, policy.ok()?, others.ok()?].join("\n")))

@@ -7,11 +7,7 @@
 //! Invariant: a name leads to the id of the room that was given it last; whether that room still lives
 //! and is called so is told by the room itself. A name is changed only in turn.
 
-use std::{
-    fs, io,
-    os::unix::fs::symlink,
-    path::Path,
-};
+use std::{fs, io, os::unix::fs::symlink, path::Path};
 
 use serde::Deserialize;
 
