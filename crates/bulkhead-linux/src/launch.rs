@@ -89,7 +89,10 @@ pub fn launch(program: &Program) -> Result<Pid, LaunchFailed> {
     let pid = unsafe { vfork(run, &raw const shared) };
     let pid = pid.map_err(|source| LaunchFailed { stage: Stage::Clone, source })?;
     match shared.errno.load(Ordering::Acquire) {
-        0 => Ok(pid),
+        0 => {
+            prompt::take_back(pid);
+            Ok(pid)
+        }
         errno => {
             let stage = match shared.stage.load(Ordering::Relaxed) {
                 0 => Stage::Prepare,
@@ -129,7 +132,6 @@ fn prepare(shared: &Shared) -> Result<(), Errno> {
     // SAFETY: close_range takes three numbers.
     unsafe { sys::call(libc::SYS_close_range, [3, i32::MAX as usize, 0, 0, 0]) }?;
     plain_signals()?;
-    prompt::give_up();
     // SAFETY: umask takes one number.
     unsafe { sys::call(libc::SYS_umask, [0o022, 0, 0, 0, 0]) }?;
     shared.stage.store(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! What is written down about rooms before they exist, and after they ended.
 //!
-//! Invariant: a record is on the disk before anything of its room is made. A lock that is free
-//! says that its shim is dead, whatever the record says.
+//! Invariant: a record is written before anything of its room is made, and on the disk before whoever
+//! wants the room hears of it. A lock that is free says that its shim is dead, whatever the record says.
 
 mod error;
 mod files;
@@ -98,7 +98,8 @@ impl Journal {
         claims.into_iter().next().ok_or_else(none).map_err(failed)
     }
 
-    /// Begins the rooms of `records`, all of them or none.
+    /// Begins the rooms of `records`, all of them or none. Those of many are on the disk when they have
+    /// [settled](Self::settle).
     pub fn begin_all(&self, records: &[Record]) -> Result<Vec<Claim>, JournalError> {
         let failed = |source| JournalError::System { action: "begin a room", source };
         records.iter().try_for_each(|it| check_name(&it.name))?;
@@ -112,7 +113,7 @@ impl Journal {
         if !layers.iter().all(|it| self.layers.path(it).is_dir()) {
             return Err(JournalError::NoLayer);
         }
-        // A hundred files are on the disk sooner if they go there together.
+        // A hundred files are on the disk sooner if they go there together, while rooms are made.
         let sync = if records.len() == 1 { Sync::Each } else { Sync::Together };
         let mut claims = Vec::new();
         if let Err(error) = self.write_down(records, sync, &mut claims) {
@@ -135,13 +136,16 @@ impl Journal {
         for record in records {
             claims.push(self.claim(&self.state, record, sync)?);
         }
-        let state = File::open(&self.state)?;
-        match sync {
-            Sync::Each => state.sync_all()?,
-            Sync::Together => rustix::fs::syncfs(&state)?,
+        if sync == Sync::Each {
+            File::open(&self.state)?.sync_all()?;
         }
         private_dir(&self.names)?;
         records.iter().try_for_each(|it| self.give_name(it))
+    }
+
+    /// Waits until everything that was written down is on the disk.
+    pub fn settle(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(File::open(&self.state)?)?)
     }
 
     /// Whether there may be rooms like these beside those that there are.

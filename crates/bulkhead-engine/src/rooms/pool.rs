@@ -21,7 +21,6 @@ use std::{
 
 use bulkhead_spec::{Pull, Root, Word};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, process::Command};
 
 use super::{
@@ -45,10 +44,7 @@ impl Key {
     /// The key of a room that `program` (Bulkhead itself) makes from `record`; `None` for a room that
     /// cannot be made before it is wanted, because what is there then decides what it is.
     pub fn of(record: &Record, program: &Path) -> Option<Self> {
-        let shape = Shape::of(record, program)?;
-        let mut hasher = DefaultHasher::new();
-        shape.0.to_string().hash(&mut hasher);
-        Some(Self(format!("{:016x}", hasher.finish())))
+        Some(Shape::of(record, program)?.key())
     }
 
     /// As it is written.
@@ -57,9 +53,9 @@ impl Key {
     }
 }
 
-/// All that two rooms must have in common to be the same but for who has them.
+/// All that two rooms must have in common to be the same but for who has them, as a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Shape(Value);
+pub(super) struct Shape(String);
 
 impl Shape {
     pub(super) fn of(record: &Record, program: &Path) -> Option<Self> {
@@ -88,15 +84,17 @@ impl Shape {
         };
         let shared = spec.mounts.iter().map(|it| it.from.as_path()).chain(root);
         let shared: Vec<_> = shared.map(identity).collect();
-        Some(Self(json!({
-            "spec": serde_json::to_value(bare).ok()?,
-            "policy": serde_json::to_value(&record.policy).ok()?,
-            "backend": record.backend,
-            "runtime": record.runtime,
-            "shared": shared,
-            "program": identity(program),
-            "version": env!("CARGO_PKG_VERSION"),
-        })))
+        let (bare, policy) =
+            (serde_json::to_string(&bare), serde_json::to_string(&record.policy));
+        let others = (&record.backend, &record.runtime, shared, identity(program));
+        let others = serde_json::to_string(&(others, env!("CARGO_PKG_VERSION")));
+        Some(Self([bare.ok()?, policy.ok()?, others.ok()?].join("\n")))
+    }
+
+    fn key(&self) -> Key {
+        let mut hasher = DefaultHasher::new();
+        self.0.hash(&mut hasher);
+        Key(format!("{:016x}", hasher.finish()))
     }
 }
 
@@ -162,11 +160,8 @@ pub async fn take(
 ) -> Result<Option<Record>, JournalError> {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     let unnamed = wanted("");
-    let (Some(shape), Some(key)) = (Shape::of(&unnamed, program), Key::of(&unnamed, program))
-    else {
-        return Ok(None);
-    };
-    let waiting = journal.waiting(key.as_str());
+    let Some(shape) = Shape::of(&unnamed, program) else { return Ok(None) };
+    let waiting = journal.waiting(shape.key().as_str());
     // Two who want one at once begin at different ones, be it in one process or in two.
     let process = usize::try_from(std::process::id()).unwrap_or(0);
     let turn = TURN.fetch_add(1, Ordering::Relaxed);

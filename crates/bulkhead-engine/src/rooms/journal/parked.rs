@@ -20,6 +20,9 @@ use super::{
     private_dir, wishes::WISH,
 };
 
+/// What was written down of a room while it was parked, once somebody has it.
+const PARKED: &str = "parked.json";
+
 /// Whether a room was made before somebody wanted it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -137,6 +140,10 @@ impl Claim {
             let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
             let fresh = dir.join(format!("{RECORD}.new"));
             fs::write(&fresh, serde_json::to_vec(record)?)?;
+            // What is replaced would be taken off the disk, and what replaces it written, while
+            // somebody waits. A room that is killed between the two has no record, and is cleared.
+            fs::rename(dir.join(RECORD), dir.join(PARKED))?;
+            crash::point();
             fs::rename(&fresh, dir.join(RECORD))?;
             crash::point();
             let to = journal.state.join(&record.id);

@@ -128,7 +128,10 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
             }
         }
     }
-    Ok(())
+    // Whoever asked waits for this, too, and hears of it if it fails.
+    journal.settle().map_err(|error| {
+        Failure::new(Code::System, "could not write rooms down").because(error)
+    })
 }
 
 /// Takes back what was begun of rooms that get no shim.
