@@ -133,10 +133,9 @@ impl Expected {
     /// Waits until the child is there.
     pub fn born(self) -> Result<Newborn, StepFailed> {
         let Self { mut midwife, shared } = self;
-        let Child { pid, pidfd } = midwife.await_birth().map_err(|it| StepFailed {
-            action: it.action.to_owned(),
-            source: it.source,
-        })?;
+        let Child { pid, pidfd } = midwife
+            .await_birth()
+            .map_err(|it| StepFailed { action: it.action.to_owned(), source: it.source })?;
         let memory = Some(Memory { shared, midwife });
         Ok(Newborn { pidfd, pid, reaped: false, offspring: None, memory })
     }

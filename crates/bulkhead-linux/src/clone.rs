@@ -131,8 +131,7 @@ pub(crate) unsafe fn clone<T>(
     body: extern "C" fn(*const T) -> !,
     context: *const T,
 ) -> Result<(), Errno> {
-    let flags =
-        cradle.flags | libc::CLONE_VM | libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID;
+    let flags = cradle.flags | libc::CLONE_VM | libc::CLONE_PIDFD | libc::CLONE_PARENT_SETTID;
     let mut args = CloneArgs {
         flags: u64::from(flags.unsigned_abs()) | CLEAR_SIGHAND,
         pidfd: cradle.told.pidfd.as_ptr().addr() as u64,

@@ -7,7 +7,6 @@ use std::{path::Path, time::Duration};
 
 use bulkhead_policy::Disk;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{
     admission::Admission,
@@ -70,9 +69,9 @@ pub async fn fork(
     admission.check_for(records.len())?;
     let rooms = Alike::gathered(records).map_err(|error| LaunchError::System(error.into()))?;
     let answers = shims(program, &rooms).await?;
-    // One line more says that their records are not on the disk.
-    let ready = |it: &Value| it.get("ready").is_some();
-    if answers.len() == records.len() && answers.iter().all(ready) {
+    let said = |what: &str| answers.iter().filter(|it| it.get(what).is_some()).count();
+    // Each room says that it is there, and whoever began them all that they are on record.
+    if said("ready") == records.len() && said("settled") == 1 {
         return Ok(());
     }
     for record in records {

@@ -332,10 +332,8 @@ fn attach(tree: BorrowedFd<'_>, target: &Place) -> Result<(), Errno> {
 }
 
 fn attach_to(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> Result<(), Errno> {
-    let [from, to] = [
-        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
-        MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
-    ];
+    let [from, to] =
+        [MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH, MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH];
     move_mount(tree, c"", target, c"", from | to)
 }
 

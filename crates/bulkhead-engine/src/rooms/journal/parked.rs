@@ -128,30 +128,34 @@ fn remove_empty(key: &Path) -> io::Result<()> {
 }
 
 impl Claim {
-    /// Makes a parked room one of the others, as `record` says. It is the shim that says so, once.
+    /// Makes a parked room one of the others, as `handed` says. It is the shim that says so, once.
     ///
     /// This is not synced: what it says is lost only with the host, and then the room is, too.
-    pub fn hand_out(&self, journal: &Journal, record: &Record) -> Result<(), JournalError> {
+    pub fn hand_out(&self, journal: &Journal, handed: &Record) -> Result<(), JournalError> {
         let failed = |source| JournalError::System { action: "hand out a room", source };
-        check_name(&record.name)?;
+        check_name(&handed.name)?;
         let turn = journal.turn().map_err(failed)?;
-        journal.check_free(std::slice::from_ref(record))?;
+        journal.check_free(std::slice::from_ref(handed))?;
         let move_over = || -> io::Result<()> {
             let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
             let fresh = dir.join(format!("{RECORD}.new"));
-            fs::write(&fresh, serde_json::to_vec(record)?)?;
+            fs::write(&fresh, serde_json::to_vec(handed)?)?;
             // What is replaced would be taken off the disk, and what replaces it written, while
             // somebody waits. A room that is killed between the two has no record, and is cleared.
-            fs::rename(dir.join(RECORD), dir.join(PARKED))?;
+            let (record, parked) = (dir.join(RECORD), dir.join(PARKED));
+            fs::rename(&record, &parked)?;
             crash::point();
-            fs::rename(&fresh, dir.join(RECORD))?;
+            if let Err(error) = fs::rename(&fresh, &record) {
+                fs::rename(&parked, &record)?;
+                return Err(error);
+            }
             crash::point();
-            let to = journal.state.join(&record.id);
+            let to = journal.state.join(&handed.id);
             fs::rename(&*dir, &to)?;
             *dir = to;
             crash::point();
             private_dir(&journal.names)?;
-            journal.give_name(record)
+            journal.give_name(handed)
         };
         move_over().map_err(failed)?;
         drop(turn);

@@ -128,10 +128,12 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
             }
         }
     }
-    // Whoever asked waits for this, too, and hears of it if it fails.
+    // Whoever asked waits for this, too.
     journal.settle().map_err(|error| {
         Failure::new(Code::System, "could not write rooms down").because(error)
-    })
+    })?;
+    say(&json!({ "settled": true }));
+    Ok(())
 }
 
 /// Takes back what was begun of rooms that get no shim.
