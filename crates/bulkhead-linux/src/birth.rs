@@ -30,14 +30,14 @@ pub struct Embryo<'a> {
     pub steps: Vec<Step>,
     /// The program that it becomes, unless a step says which.
     pub guest: Option<RawFd>,
+    /// The descriptors that steps name, now or later; they must stay open until the child is born. Of
+    /// the others it keeps none: they may be anything that this process has open at that moment.
+    pub keep: Vec<RawFd>,
     /// The cgroup it is born in, where the kernel can do that.
     pub cgroup: Option<BorrowedFd<'a>>,
 }
 
 /// A child that is being born by a midwife. Dropping it ends that.
-///
-/// It gets copies of the descriptors that this process has when it is born: those that its steps name
-/// must stay open until then.
 #[derive(Debug)]
 pub struct Expected {
     // Dropped in this order: she waits for the child, which runs on what it shares with us.
@@ -72,6 +72,8 @@ struct Memory {
 struct Shared {
     /// In the child's table.
     parent: RawFd,
+    /// In order.
+    keep: Vec<RawFd>,
     steps: Vec<Step>,
     /// What it does after that, list by list, as the parent finds out what that is.
     more: [OnceLock<Vec<Step>>; 2],
@@ -100,8 +102,13 @@ const AT_GUEST: usize = usize::MAX;
 impl Embryo<'_> {
     /// Has `midwife` bear the child.
     pub fn expect_of(self, midwife: Midwife) -> io::Result<Expected> {
+        let parent = midwife.parent().as_raw_fd();
+        let mut keep: Vec<RawFd> =
+            self.keep.into_iter().chain(self.guest).chain([parent]).collect();
+        keep.sort_unstable();
         let shared = Box::new(Shared {
-            parent: midwife.parent().as_raw_fd(),
+            parent,
+            keep,
             steps: self.steps,
             more: [OnceLock::new(), OnceLock::new()],
             guest: self.guest,
@@ -146,7 +153,8 @@ extern "C" fn grow(shared: *const ()) -> ! {
     // SAFETY: it is what `expect_of` said, and the parent keeps it until this child is gone or has
     // executed the guest.
     let shared = unsafe { &*shared.cast::<Shared>() };
-    let errno = match unshare(libc::CLONE_NEWNS | libc::CLONE_NEWIPC) {
+    let namespaces = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
+    let errno = match keep_only(&shared.keep).and_then(|()| unshare(namespaces)) {
         Err(errno) => {
             shared.at.store(AT_NAMESPACES, Ordering::Relaxed);
             errno
@@ -180,6 +188,24 @@ fn apply_all(shared: &Shared) -> Result<RawFd, Errno> {
     unshare(libc::CLONE_NEWCGROUP)
         .inspect_err(|_| shared.at.store(AT_NAMESPACES, Ordering::Relaxed))?;
     trees.guest().or(guest).ok_or(Errno::NOENT).inspect_err(without_guest)
+}
+
+/// Closes all descriptors but these and those of input and output.
+fn keep_only(keep: &[RawFd]) -> Result<(), Errno> {
+    let mut next = 3;
+    for kept in keep.iter().map(|it| it.unsigned_abs() as usize).filter(|it| 3 <= *it) {
+        if next < kept {
+            close_range(next, kept - 1)?;
+        }
+        next = kept + 1;
+    }
+    close_range(next, u32::MAX as usize)
+}
+
+fn close_range(first: usize, last: usize) -> Result<(), Errno> {
+    // SAFETY: close_range takes three numbers; the table is this child's own, and nobody in it owns
+    // what is closed.
+    unsafe { sys::call(libc::SYS_close_range, [first, last, 0, 0, 0]) }.map(drop)
 }
 
 fn unshare(namespaces: i32) -> Result<(), Errno> {

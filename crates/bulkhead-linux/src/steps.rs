@@ -34,11 +34,6 @@ pub(crate) use apply::{Trees, apply, out_of_the_way};
 pub enum Step {
     /// Leave the caller's session and terminal, and its real-time priority.
     Session,
-    /// Close our copy of the parent's end of a stream, so that we see it end if the parent dies.
-    Close {
-        /// The descriptor.
-        file: RawFd,
-    },
     /// Wait until the parent has done its part, and enter the cgroups that it has made.
     Join {
         /// The socket on which the parent sends one byte and the `tasks` files.
@@ -268,7 +263,6 @@ impl fmt::Display for Step {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Session => out.write_str("start a session"),
-            Self::Close { .. } => out.write_str("close the parent's end of a stream"),
             Self::Join { .. } => out.write_str("wait for the parent, and enter the cgroups"),
             Self::Receive { .. } => out.write_str("wait for the next list"),
             Self::MapSelf { uid, gid } => {

@@ -89,11 +89,11 @@ impl Birth {
             map(&midwife, outside).map_err(built("map the sandbox's user"))?;
         }
         let mut none = Trees::of(identity);
-        let mut steps = realize(lower::first(&identity, guest.line()), child, &mut none)?;
-        steps.insert(1, Step::Close { file: orders.as_raw_fd() });
+        let steps = realize(lower::first(&identity, guest.line()), child, &mut none)?;
         let embryo = Embryo {
             steps,
             guest: guest.number(),
+            keep: vec![child.orders, child.control],
             cgroup: cgroup.and_then(|it| it.entry().v2),
         };
         let expected = embryo.expect_of(midwife).map_err(built("have the child made"))?;

@@ -111,7 +111,6 @@ impl Trees {
 pub(crate) fn apply(step: &Step, trees: &mut Trees) -> Result<(), Errno> {
     match step {
         Step::Session => session(),
-        Step::Close { file } => close(*file),
         Step::Join { orders } => trees.join(borrow(*orders)),
         Step::Receive { orders } => trees.receive(borrow(*orders)),
         Step::MapSelf { uid, gid } => map_self(uid, gid),
@@ -191,12 +190,6 @@ fn ordinary_priority() -> Result<(), Errno> {
     let args = [0, libc::SCHED_OTHER as usize, (&raw const priority).addr(), 0, 0];
     // SAFETY: `priority` is a whole kernel `sched_param`.
     unsafe { sys::call(libc::SYS_sched_setscheduler, args) }.map(drop)
-}
-
-fn close(file: RawFd) -> Result<(), Errno> {
-    let file = file.unsigned_abs() as usize;
-    // SAFETY: the child's table is its own, and nothing in it owns this copy.
-    unsafe { sys::call(libc::SYS_close, [file, 0, 0, 0, 0]) }.map(drop)
 }
 
 fn write_all(file: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), Errno> {

@@ -111,7 +111,8 @@ fn a_child_that_nobody_waits_for_goes_with_its_midwife() {
     let before = children();
     for _ in 0..20 {
         let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
-        let embryo = Embryo { steps, guest: None, cgroup: None };
+        let keep = vec![wait.as_raw_fd()];
+        let embryo = Embryo { steps, guest: None, keep, cgroup: None };
         drop(embryo.expect_of(Midwife::call(Network::Own).unwrap()).unwrap());
     }
     let left = || children().into_iter().filter(|it| !before.contains(it)).count();
@@ -124,10 +125,27 @@ fn a_child_that_nobody_waits_for_goes_with_its_midwife() {
 }
 
 #[test]
+fn a_child_keeps_nothing_open_that_it_does_not_need() {
+    let (wait, _go) = UnixStream::pair().unwrap();
+    let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
+    let keep = vec![wait.as_raw_fd()];
+    let embryo = Embryo { steps, guest: None, keep, cgroup: None };
+    let midwife = Midwife::call(Network::Own).unwrap();
+    let expected = embryo.expect_of(midwife).unwrap();
+    // Opened while the child is being born, and closed again: whoever reads sees the end.
+    let (mut ours, theirs) = UnixStream::pair().unwrap();
+    let newborn = expected.born().unwrap();
+    drop(theirs);
+    ours.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    assert_eq!(ours.read(&mut [0]).unwrap(), 0);
+    drop(newborn);
+}
+
+#[test]
 fn a_birth_that_the_kernel_refuses_is_told() {
     let directory = File::open("/").unwrap();
     let cgroup = Some(directory.as_fd());
-    let embryo = Embryo { steps: vec![], guest: None, cgroup };
+    let embryo = Embryo { steps: vec![], guest: None, keep: vec![], cgroup };
     let expected = embryo.expect_of(Midwife::call(Network::Own).unwrap()).unwrap();
     let failed = expected.born().unwrap_err();
     assert_eq!(
@@ -167,6 +185,7 @@ fn born_from(guest: &OwnedFd, guest_at: RawFd, control_at: RawFd) -> String {
     let embryo = Embryo {
         steps: vec![Step::Descriptors { control: control_is }],
         guest: Some(guest_is),
+        keep: vec![control_is],
         cgroup: None,
     };
     let newborn = born(embryo, Network::Host);
