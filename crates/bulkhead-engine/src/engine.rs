@@ -261,8 +261,10 @@ impl Engine {
             sandbox.stands().await?;
             // Nobody wants to know yet, but whoever counts is found.
             sandbox.usage()?;
-            // Somebody who does not wait any more need not be told.
-            stands.map(|it| it.send(()).unwrap_or_default());
+            if let Some(stands) = stands {
+                // Somebody who does not wait any more need not be told.
+                stands.send(()).unwrap_or_default();
+            }
             Ok(())
         };
         let (process, ()) = tokio::try_join!(sandbox.exec_last(exec), meanwhile)?;

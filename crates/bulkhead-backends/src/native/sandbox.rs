@@ -243,7 +243,7 @@ impl Sandbox for NativeSandbox {
             self.shared.newborn().wean();
             Ok(())
         };
-        self.ready.get_or_try_init(stood).await.map(|_| ())
+        self.ready.get_or_try_init(stood).await.copied()
     }
 
     fn take_doors(&self) -> Option<Doors> {

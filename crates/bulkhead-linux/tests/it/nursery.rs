@@ -134,9 +134,8 @@ impl Room {
         let (stream, theirs) = UnixStream::pair().unwrap();
         // A test that waits for ever is one that fails.
         stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
-        let orders = steps.iter().filter_map(|it| match it {
-            Step::Receive { orders } => Some(*orders),
-            _ => None,
+        let orders = steps.iter().filter_map(|it| {
+            if let Step::Receive { orders } = it { Some(*orders) } else { None }
         });
         let keep = orders.chain([theirs.as_raw_fd()]).collect();
         steps.push(Step::Descriptors { control: theirs.as_raw_fd() });

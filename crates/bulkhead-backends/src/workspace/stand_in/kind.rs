@@ -253,10 +253,15 @@ fn looks_ours(spot: Spot<'_>, how: How, found: &Stat) -> bool {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::Directory => mode | 0o700 == DIR_MODE && is_empty(spot),
         FileType::Socket => mode | 0o500 == MODE,
-        _ => {
-            let ours = mode | 0o444 == FILE_MODE && i64::from(found.st_mtime) == TIME;
+        FileType::RegularFile => {
+            let ours = mode | 0o444 == FILE_MODE && found.st_mtime == TIME;
             how == How::AbsentGitFile && ours && says(spot).is_ok_and(|it| it)
         }
+        FileType::Symlink
+        | FileType::Fifo
+        | FileType::CharacterDevice
+        | FileType::BlockDevice
+        | FileType::Unknown => false,
     }
 }
 
