@@ -9,16 +9,35 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
 };
 
+/// The processor that this is said on.
+pub(crate) fn here() -> usize {
+    sched_getcpu()
+}
+
 /// Has `child`, which was just made, begin on another processor than this one, if there is another
 /// that we may use. Where it runs from then on is up to the kernel, as before.
 ///
 /// Nothing depends on it: who cannot be moved begins later.
 pub(crate) fn begin(child: Pid) {
+    move_away(Some(child), here());
+}
+
+/// The same, said by the child itself if it is on the processor `from` of its parent: one that gets its
+/// turn there before the parent has moved it would keep the parent from going on, for as long as
+/// it stays in the kernel.
+pub(crate) fn step_aside(from: usize) {
+    if here() == from {
+        move_away(None, from);
+    }
+}
+
+/// `None` is whoever says this.
+fn move_away(who: Option<Pid>, from: usize) {
     let Ok(all) = sched_getaffinity(None) else { return };
-    let Some(others) = without(&all, sched_getcpu()) else { return };
+    let Some(others) = without(&all, from) else { return };
     // Moved by the first call, and let free by the second.
-    if sched_setaffinity(Some(child), &others).is_ok() {
-        sched_setaffinity(Some(child), &all).unwrap_or_default();
+    if sched_setaffinity(who, &others).is_ok() {
+        sched_setaffinity(who, &all).unwrap_or_default();
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Midwife {
 #[derive(Debug)]
 struct Bag {
     network: Network,
+    /// The processor of the parent when she was called.
+    parents: usize,
     /// Readable when she is called.
     called: OwnedFd,
     /// Readable when the parent has ended.
@@ -93,6 +95,7 @@ impl Midwife {
     pub fn call(network: Network) -> io::Result<Self> {
         let bag = Box::new(Bag {
             network,
+            parents: beside::here(),
             called: eventfd(0, EventfdFlags::CLOEXEC)?,
             parent: orphan::parent_to_be()?,
             unborn: OnceLock::new(),
@@ -191,6 +194,7 @@ extern "C" fn attend(bag: *const Bag) -> ! {
 }
 
 fn work(bag: &Bag) -> Result<(), Errno> {
+    beside::step_aside(bag.parents);
     match bag.network {
         Network::Own => network::leave()?,
         Network::Host => {}

@@ -38,9 +38,10 @@ use printer::Printer;
 static HEAP: Heap = Heap::new(192 * 1024);
 
 fn main() -> ! {
+    // First, or a child could take its turn before us.
+    prompt::ask(Children::Usual);
     // Before anything else, because it goes on beside all that follows.
     let beginning = ahead::begin(std::env::args_os().skip(1));
-    prompt::ask(Children::Usual);
     let code = run(beginning);
     // That a reader is gone was told by whoever wrote.
     io::stdout().flush().unwrap_or_default();
