@@ -19,6 +19,7 @@ use rustix::{
 use crate::{
     clone::{Child, Stack},
     midwife::{Midwife, Unborn},
+    network,
     offspring::Offspring,
     steps::{Step, Trees, apply, out_of_the_way},
     sys,
@@ -54,6 +55,8 @@ pub struct Newborn {
     pid: Pid,
     reaped: bool,
     offspring: Option<Offspring>,
+    /// A socket in its network, as long as loopback is off there.
+    network: Option<OwnedFd>,
     // Declared after the descriptors, dropped after `Drop` has waited for the child: it runs on
     // this memory until it executes the guest.
     memory: Option<Memory>,
@@ -143,8 +146,9 @@ impl Expected {
         let Child { pid, pidfd } = midwife
             .await_birth()
             .map_err(|it| StepFailed { action: it.action.to_owned(), source: it.source })?;
+        let network = midwife.network();
         let memory = Some(Memory { shared, midwife });
-        Ok(Newborn { pidfd, pid, reaped: false, offspring: None, memory })
+        Ok(Newborn { pidfd, pid, reaped: false, offspring: None, network, memory })
     }
 }
 
@@ -269,6 +273,14 @@ impl Newborn {
         if self.memory.as_ref().is_some_and(left) {
             self.memory = None;
         }
+    }
+
+    /// Switches loopback on in its network, if that is its own and was not done yet.
+    ///
+    /// It needs that only when it opens doors or starts a program; until then nobody waits for this.
+    pub fn switch_loopback_on(&mut self) -> io::Result<()> {
+        let Some(network) = self.network.take() else { return Ok(()) };
+        Ok(network::switch_loopback_on(network.as_fd())?)
     }
 
     /// Finds whoever tells of the children that it has, while there is time for that: later somebody

@@ -8,7 +8,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd as _, OwnedFd},
+    os::fd::{AsFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd},
     sync::{
         OnceLock,
         atomic::{AtomicI32, AtomicU32, Ordering},
@@ -58,6 +58,8 @@ struct Bag {
     /// Readable when the parent has ended.
     parent: OwnedFd,
     unborn: OnceLock<Unborn>,
+    /// A socket in the network that she has made.
+    socket: AtomicI32,
     /// The child, when it is there.
     child: Told,
     /// How far she came, and what the kernel said if that was not far enough.
@@ -87,8 +89,7 @@ pub(crate) struct Stillbirth {
 }
 
 /// What she does, in order.
-const ACTIONS: [&str; 3] =
-    ["make a network with loopback alone", "wait for the parent", "make new namespaces"];
+const ACTIONS: [&str; 3] = ["make a network", "wait for the parent", "make new namespaces"];
 
 impl Midwife {
     /// Makes the process, with the user namespace of the child, and lets it begin.
@@ -99,6 +100,7 @@ impl Midwife {
             called: eventfd(0, EventfdFlags::CLOEXEC)?,
             parent: orphan::parent_to_be()?,
             unborn: OnceLock::new(),
+            socket: AtomicI32::new(-1),
             child: Told::nothing(),
             stage: AtomicU32::new(0),
             errno: AtomicI32::new(0),
@@ -155,6 +157,14 @@ impl Midwife {
         Err(failed(action, source))
     }
 
+    /// A socket in the network that she has made, once, if she has: loopback is to be switched on there
+    /// by whoever has time for it.
+    pub(crate) fn network(&self) -> Option<OwnedFd> {
+        let socket = self.bag.socket.swap(-1, Ordering::AcqRel);
+        // SAFETY: she has left it in our table for us, and it is taken once.
+        (0 <= socket).then(|| unsafe { OwnedFd::from_raw_fd(socket) })
+    }
+
     fn reap(&mut self) -> Result<(), Errno> {
         while !self.ended {
             match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
@@ -170,6 +180,7 @@ impl Midwife {
 impl Drop for Midwife {
     fn drop(&mut self) {
         if self.ended {
+            drop(self.network());
             return;
         }
         // Fails only for one that is gone, which is what we want.
@@ -179,6 +190,7 @@ impl Drop for Midwife {
             kill(&pidfd);
             waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED).ok();
         }
+        drop(self.network());
     }
 }
 
@@ -196,7 +208,7 @@ extern "C" fn attend(bag: *const Bag) -> ! {
 fn work(bag: &Bag) -> Result<(), Errno> {
     beside::step_aside(bag.parents);
     match bag.network {
-        Network::Own => network::leave()?,
+        Network::Own => bag.socket.store(network::leave()?.into_raw_fd(), Ordering::Release),
         Network::Host => {}
     }
     bag.stage.store(1, Ordering::Relaxed);

@@ -33,6 +33,7 @@ use super::{
 };
 use crate::{
     BackendError, Doors,
+    doors::wanted,
     identity::{INSIDE, Identity},
 };
 
@@ -119,9 +120,13 @@ impl Birth {
         expected.instruct(rest).map_err(built("give the child its list"))?;
         let descriptors: Vec<BorrowedFd<'_>> =
             trees.prepared().iter().map(AsFd::as_fd).collect();
-        go(&orders, &descriptors);
-        let newborn = expected.born().map_err(|it| unmade(&it.action, it.source))?;
+        let mut newborn = expected.born().map_err(|it| unmade(&it.action, it.source))?;
         drop(theirs);
+        if !wanted(plan).is_empty() {
+            // They are opened on loopback.
+            newborn.switch_loopback_on().map_err(built("switch loopback on"))?;
+        }
+        go(&orders, &descriptors);
         Ok(Concluded { newborn, guest, orders, trees })
     }
 }
@@ -146,12 +151,14 @@ impl Concluded {
     /// Lets the child enter the cgroups and become the guest; takes over the doors that it opens. The
     /// base comes on the stream that is returned, when somebody wants it.
     pub(super) fn finish(
-        self,
+        mut self,
         plan: &Plan,
         cgroup: Option<&Cgroup>,
     ) -> Result<(Newborn, Option<Doors>, OwnedFd), BackendError> {
         let sealed = self.guest.sealed().map_err(built("seal the guest"))?;
         go(&self.orders, &cgroup.map(|it| it.entry().tasks).unwrap_or_default());
+        // While the child becomes the guest.
+        self.newborn.switch_loopback_on().map_err(built("switch loopback on"))?;
         drop((sealed, self.trees));
         let doors = doors::take(plan, self.orders.as_fd(), self.newborn.pidfd())?;
         Ok((self.newborn, doors, self.orders))

@@ -96,7 +96,10 @@ fn first() -> Vec<Step> {
 
 /// The child of `embryo`, when it is there.
 pub(super) fn born(embryo: Embryo<'_>, network: Network) -> Newborn {
-    embryo.expect_of(Midwife::call(network).unwrap()).unwrap().born().unwrap()
+    let expected = embryo.expect_of(Midwife::call(network).unwrap()).unwrap();
+    let mut newborn = expected.born().unwrap();
+    newborn.switch_loopback_on().unwrap();
+    newborn
 }
 
 /// A sandbox, and the stream to its shell.
@@ -134,14 +137,25 @@ impl Room {
         let (stream, theirs) = UnixStream::pair().unwrap();
         // A test that waits for ever is one that fails.
         stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
-        let orders = steps.iter().filter_map(|it| {
-            if let Step::Receive { orders } = it { Some(*orders) } else { None }
+        let (mut ready, wait) = UnixStream::pair().unwrap();
+        // Doors are opened when loopback is on.
+        let orders = wait.as_raw_fd();
+        steps.insert(0, Step::Receive { orders });
+        let named = steps.iter().filter_map(|it| {
+            if let Step::Receive { orders: it } | Step::Doors { to: it, .. } = it {
+                Some(*it)
+            } else {
+                None
+            }
         });
-        let keep = orders.chain([theirs.as_raw_fd()]).collect();
+        let keep = named.chain([theirs.as_raw_fd()]).collect();
         steps.push(Step::Descriptors { control: theirs.as_raw_fd() });
         let guest = Some(guest.as_raw_fd());
         let embryo = Embryo { steps, guest, keep, cgroup: None };
-        Self { newborn: born(embryo, network), stream }
+        let newborn = born(embryo, network);
+        // A child that has failed does not listen.
+        ready.write_all(b".").unwrap_or_default();
+        Self { newborn, stream }
     }
 
     /// Has the shell read `script`, without an end.
