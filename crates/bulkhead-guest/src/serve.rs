@@ -28,7 +28,7 @@ use self::{
 };
 use crate::{
     control::Control,
-    protocol::{After, Start, ToGuest, ToHost},
+    protocol::{After, Flow, Start, ToGuest, ToHost},
     wire::{Arrived, Frame},
 };
 
@@ -110,10 +110,11 @@ impl Guest {
                 return self.reap();
             }
             Event::Control => {
-                return Ok(match self.hear()? {
-                    Arrived::Some => After::Stay,
-                    Arrived::End => After::End,
-                });
+                return match self.hear()? {
+                    // What the host refused is not waited for any more.
+                    Arrived::Some => self.leavings.tell(&self.control),
+                    Arrived::End => Ok(After::End),
+                };
             }
             Event::Source(channel) => {
                 let count = self.channels.pump(channel, &self.control)?;
@@ -200,7 +201,12 @@ impl Guest {
                 self.files.commit(id);
                 Ok(())
             }
-            ToGuest::Flow(flow) => self.channels.obey(flow, &self.control),
+            ToGuest::Flow(flow) => {
+                if let Flow::Refuse { channel } = &flow {
+                    self.leavings.paid(*channel, 0, Source::Ended);
+                }
+                self.channels.obey(flow, &self.control)
+            }
         }
     }
 

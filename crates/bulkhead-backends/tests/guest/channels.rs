@@ -38,6 +38,24 @@ async fn a_flood_that_nobody_reads_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn an_end_is_told_when_nobody_wants_the_last_words() {
+    for over in BOTH {
+        let house = House::build(over);
+        let mut flood = house.start(shell("exec yes")).await;
+        let Streams { stdout, .. } = flood.take_streams().unwrap();
+        // Long enough for it to fill everything on the way.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        flood.handle().signal(Signal::KILL).await.unwrap();
+        // By then it has ended, and what it wrote cannot be carried.
+        for _ in 0..10 {
+            assert_eq!(house.say("echo fine").await.0, "fine\n");
+        }
+        drop(stdout);
+        assert_eq!(end(&mut flood).await.status, Status::Signaled(9), "{over:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_program_that_does_not_read_holds_up_nobody() {
     for over in BOTH {
         let house = House::build(over);
