@@ -27,6 +27,7 @@ lay() {
 }
 
 if ! lay; then
+    rm -f "$prefix/bin/.bulkhead.new"
     echo "install: could not write to $prefix/bin" >&2
     echo "hint: sudo install -D -m 755 $PWD/$built $prefix/bin/bulkhead" >&2
     exit 1

@@ -168,7 +168,8 @@ impl Midwife {
     fn reap(&mut self) -> Result<(), Errno> {
         while !self.ended {
             match waitid(WaitId::PidFd(self.pidfd.as_fd()), WaitIdOptions::EXITED) {
-                Ok(_) => self.ended = true,
+                // A process that ignores the ends of its children hears of them by their absence.
+                Ok(_) | Err(Errno::CHILD) => self.ended = true,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }

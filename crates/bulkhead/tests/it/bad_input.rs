@@ -225,6 +225,13 @@ fn a_megabyte_of_arguments_passes_where_the_system_lets_it() {
 }
 
 #[test]
+fn a_caller_that_ignores_the_ends_of_children_is_served() {
+    let host = Host::new();
+    let ran = host.ended(&mut host.shell("env --ignore-signal=CHLD \"$0\" run -- echo ran"));
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "ran\n", ""));
+}
+
+#[test]
 fn few_open_files_are_enough_or_refused_in_words() {
     let host = Host::new();
     for most in [4, 5, 6, 8, 10, 12, 14, 16, 20, 32, 63] {
