@@ -73,6 +73,11 @@ impl ChildSignal {
         unsafe { libc::sigemptyset(&raw mut set) };
         // SAFETY: as above, and the signal exists.
         unsafe { libc::sigaddset(&raw mut set, libc::SIGCHLD) };
+        // A caller that ignores it would have us ignore it, too, and the kernel tell of no child.
+        // SAFETY: the default action needs no handler.
+        if unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) } == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
         // SAFETY: both sets are valid or null.
         if unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error());
