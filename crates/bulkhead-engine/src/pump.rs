@@ -22,7 +22,9 @@ use tokio::{
     time::timeout,
 };
 
-/// The most that is read at once.
+/// As much as is read at once: little at first, for most say little, and every page that is touched
+/// for the first time is waited for.
+const FIRST_CHUNK: usize = 2 * 1024;
 const CHUNK: usize = 64 * 1024;
 /// How long a caller may take for what a program said before it was stopped.
 const BRIEFLY: Duration = Duration::from_millis(250);
@@ -150,8 +152,7 @@ async fn carry(
     kept: Arc<Mutex<Kept>>,
     meter: Arc<Meter>,
 ) -> Reader {
-    // Not filled with zeros first: those who say little pay for little.
-    let mut chunk = Vec::with_capacity(CHUNK);
+    let mut chunk = Vec::with_capacity(FIRST_CHUNK);
     // A terminal whose other side is gone reads as an error; so does a pipe never.
     while let Ok(count @ 1..) = from.read_buf(&mut chunk).await {
         let room = meter.add(count);
@@ -166,7 +167,12 @@ async fn carry(
         if room < count {
             break;
         }
+        let filled = chunk.len() == chunk.capacity();
         chunk.clear();
+        if filled {
+            // Not filled with zeros first.
+            chunk.reserve(CHUNK);
+        }
     }
     from
 }

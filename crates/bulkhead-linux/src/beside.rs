@@ -6,12 +6,22 @@
 
 use rustix::{
     process::Pid,
-    thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity},
+    thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 
-/// The processor that this is said on.
+use crate::sys;
+
+/// The processor that this is said on, or none that there is.
+///
+/// Asked of the kernel: the way without it must be found first, which takes longer than to ask twice.
 pub(crate) fn here() -> usize {
-    sched_getcpu()
+    let mut processor: libc::c_uint = 0;
+    let args = [(&raw mut processor).expose_provenance(), 0, 0, 0, 0];
+    // SAFETY: getcpu writes one number; it may do without the other two.
+    match unsafe { sys::call(libc::SYS_getcpu, args) } {
+        Ok(_) => processor as usize,
+        Err(_) => usize::MAX,
+    }
 }
 
 /// Has `child`, which was just made, begin on another processor than this one, if there is another

@@ -16,7 +16,12 @@ use std::{
 
 use dlmalloc::Dlmalloc;
 
-use self::{pages::Pages, small::Small, spans::Spans, spin::Spin};
+use self::{
+    pages::{First, Pages},
+    small::Small,
+    spans::Spans,
+    spin::Spin,
+};
 
 /// An allocator for a whole program.
 ///
@@ -33,9 +38,9 @@ struct Large {
 }
 
 impl Heap {
-    /// One that gets its first `bytes` mapped, some pages at a time.
+    /// One that gets `bytes` mapped, some pages at a time, after its first few.
     pub const fn new(bytes: usize) -> Self {
-        let own = Dlmalloc::new_with_allocator(Pages::new(bytes));
+        let own = Dlmalloc::new_with_allocator(Pages::new(bytes, First::Touched));
         Self {
             small: Spin::new(Small::none()),
             large: Mutex::new(Large { own, left: Spans::NONE }),
@@ -53,7 +58,7 @@ impl Heap {
         let Some(left) = large.left.and(&large.own.allocator().spans.get()) else { return };
         large.left = left;
         // The one before does not give its pages back.
-        large.own = Dlmalloc::new_with_allocator(Pages::new(bytes));
+        large.own = Dlmalloc::new_with_allocator(Pages::new(bytes, First::Asked));
         *small = Small::beside(&left);
     }
 

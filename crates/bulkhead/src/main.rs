@@ -42,6 +42,8 @@ fn main() -> ! {
     prompt::ask(Children::Usual);
     // Before anything else, because it goes on beside all that follows.
     let beginning = ahead::begin(std::env::args_os().skip(1));
+    // Where it does not do so by itself, before that (`.cargo/config.toml`).
+    aws_lc_rs::init();
     let code = run(beginning);
     // That a reader is gone was told by whoever wrote.
     io::stdout().flush().unwrap_or_default();

@@ -7,13 +7,13 @@ use bulkhead_linux::walls::Walls;
 use bulkhead_spec::escape_bytes;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, Interest},
     task::AbortHandle,
 };
 
 use super::{
     driver::{Reader, drive},
-    outbox::{Outbox, Writer},
+    outbox::{Outbox, Socket, Writer},
     state::{Standing, State},
     watch,
 };
@@ -67,9 +67,9 @@ impl Link {
     ///
     /// Must be called in a runtime.
     pub fn over_socket(socket: OwnedFd) -> io::Result<Self> {
-        let socket = Arc::new(watch(socket)?);
+        let socket = Arc::new(watch(socket, Interest::READABLE)?);
         let reader = Reader::Socket(Arc::clone(&socket));
-        let writer = Writer::Socket(Arc::clone(&socket));
+        let writer = Writer::Socket(Socket::new(Arc::clone(&socket)));
         Ok(Self::new(Outbox::new(Some(socket)), reader, writer, Carriage::Descriptors))
     }
 

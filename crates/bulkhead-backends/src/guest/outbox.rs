@@ -14,7 +14,9 @@ use std::{
 };
 
 use bulkhead_guest::wire::send;
-use tokio::io::{AsyncWrite, unix::AsyncFd};
+use tokio::io::{AsyncWrite, Interest, unix::AsyncFd};
+
+use super::watch;
 
 /// Frames that wait, the oldest first.
 pub(super) struct Outbox {
@@ -32,8 +34,27 @@ struct Queued {
 
 /// Where frames go.
 pub(super) enum Writer {
-    Socket(Arc<AsyncFd<OwnedFd>>),
+    Socket(Socket),
     Stream(Box<dyn AsyncWrite + Send + Unpin>),
+}
+
+/// A socket, and whoever tells of room in it: only while a frame waits for that.
+pub(super) struct Socket {
+    socket: Arc<AsyncFd<OwnedFd>>,
+    room: Option<AsyncFd<OwnedFd>>,
+}
+
+impl Socket {
+    pub(super) fn new(socket: Arc<AsyncFd<OwnedFd>>) -> Self {
+        Self { socket, room: None }
+    }
+
+    fn room(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
+        Ok(match &mut self.room {
+            Some(room) => room,
+            none => none.insert(watch(self.socket.get_ref().try_clone()?, Interest::WRITABLE)?),
+        })
+    }
 }
 
 impl Outbox {
@@ -47,7 +68,7 @@ impl Outbox {
         let mut queued = Queued { frame, sent: 0, with };
         if first && let Some(socket) = &self.socket {
             // What cannot be sent now is tried again by the driver, who finds out what is wrong.
-            while let Ok(true) = queued.advance(socket) {}
+            while let Ok(true) = queued.advance(socket.get_ref()) {}
         }
         if queued.sent < queued.frame.len() {
             self.queue.push_back(queued);
@@ -73,7 +94,10 @@ impl Outbox {
             }
         }
         match writer {
-            Writer::Socket(_) => Poll::Ready(Ok(())),
+            Writer::Socket(socket) => {
+                socket.room = None;
+                Poll::Ready(Ok(()))
+            }
             Writer::Stream(stream) => Pin::new(stream).poll_flush(context),
         }
     }
@@ -91,9 +115,9 @@ impl Queued {
     }
 
     /// Sends some more; says whether there is anything left.
-    fn advance(&mut self, socket: &AsyncFd<OwnedFd>) -> io::Result<bool> {
+    fn advance(&mut self, socket: &OwnedFd) -> io::Result<bool> {
         let with: Vec<_> = self.with.iter().map(OwnedFd::as_fd).collect();
-        self.sent += send(socket.get_ref(), self.rest(), &with)?;
+        self.sent += send(socket, self.rest(), &with)?;
         self.with.clear();
         Ok(self.sent < self.frame.len())
     }
@@ -105,8 +129,8 @@ impl Queued {
     ) -> Poll<io::Result<()>> {
         match writer {
             Writer::Socket(socket) => loop {
-                let mut ready = ready!(socket.poll_write_ready(context))?;
-                if let Ok(sent) = ready.try_io(|_| self.advance(socket)) {
+                let mut ready = ready!(socket.room()?.poll_write_ready(context))?;
+                if let Ok(sent) = ready.try_io(|it| self.advance(it.get_ref())) {
                     return Poll::Ready(sent.map(drop));
                 }
             },

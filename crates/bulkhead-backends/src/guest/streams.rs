@@ -17,7 +17,7 @@ use rustix::{
     pipe::{PipeFlags, pipe_with},
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf, unix::AsyncFd},
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd},
     net::unix::pipe::{Receiver, Sender},
 };
 
@@ -57,7 +57,7 @@ fn reader() -> io::Result<(Receiver, OwnedFd)> {
 pub(super) fn terminal(end: Option<OwnedFd>) -> io::Result<(Streams, Arc<AsyncFd<OwnedFd>>)> {
     let end = end.ok_or_else(|| io::Error::other("the terminal did not arrive"))?;
     rustix::io::ioctl_fionbio(&end, true)?;
-    let end = Arc::new(watch(end)?);
+    let end = Arc::new(watch(end, Interest::READABLE | Interest::WRITABLE)?);
     let streams = Streams {
         stdin: Some(Box::new(Tty(Arc::clone(&end)))),
         stdout: Box::new(Tty(Arc::clone(&end))),

@@ -33,7 +33,7 @@ use super::{
 };
 use crate::{
     BackendError, Doors,
-    doors::wanted,
+    doors::has as has_doors,
     identity::{INSIDE, Identity},
 };
 
@@ -122,7 +122,7 @@ impl Birth {
             trees.prepared().iter().map(AsFd::as_fd).collect();
         let mut newborn = expected.born().map_err(|it| unmade(&it.action, it.source))?;
         drop(theirs);
-        if !wanted(plan).is_empty() {
+        if has_doors(plan) {
             // They are opened on loopback.
             newborn.switch_loopback_on().map_err(built("switch loopback on"))?;
         }

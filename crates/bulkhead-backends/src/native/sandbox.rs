@@ -21,7 +21,11 @@ use bulkhead_linux::{
 use bulkhead_policy::ExecPlan;
 use bulkhead_spec::{Bytes, Cpus, Limits, Usage};
 use rustix::io::Errno;
-use tokio::{io::unix::AsyncFd, sync::OnceCell, time::timeout};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    sync::OnceCell,
+    time::timeout,
+};
 
 use super::{copier::Source, process::NativeProcess};
 use crate::{
@@ -81,7 +85,7 @@ impl NativeSandbox {
         mut held: Held,
         limits: &Limits,
     ) -> io::Result<Self> {
-        let ended = watch(newborn.pidfd().try_clone_to_owned()?)?;
+        let ended = watch(newborn.pidfd().try_clone_to_owned()?, Interest::READABLE)?;
         let shared = Shared {
             newborn: Mutex::new(newborn),
             ended,

@@ -15,13 +15,24 @@ use super::spans::Spans;
 pub(super) struct Pages {
     /// How much more is to be mapped when it is asked for, and not when it is touched.
     mapped: AtomicUsize,
+    /// What of the first pages is.
+    first: First,
     /// Where they are.
     pub(super) spans: Cell<Spans>,
 }
 
+/// When the first pages are mapped that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    /// Like all others, when they are asked for.
+    Asked,
+    /// When they are touched: few of them are before others have something to do meanwhile.
+    Touched,
+}
+
 impl Pages {
-    pub(super) const fn new(mapped: usize) -> Self {
-        Self { mapped: AtomicUsize::new(mapped), spans: Cell::new(Spans::NONE) }
+    pub(super) const fn new(mapped: usize, first: First) -> Self {
+        Self { mapped: AtomicUsize::new(mapped), first, spans: Cell::new(Spans::NONE) }
     }
 
     fn add(&self, pointer: *mut u8, size: usize) {
@@ -37,12 +48,12 @@ impl Pages {
 // what was returned.
 unsafe impl Allocator for Pages {
     fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
-        let flags = match self.mapped.load(Relaxed) {
-            0 => MapFlags::PRIVATE,
-            left => {
-                self.mapped.store(left.saturating_sub(size), Relaxed);
-                MapFlags::PRIVATE | MapFlags::POPULATE
-            }
+        let left = self.mapped.load(Relaxed);
+        self.mapped.store(left.saturating_sub(size), Relaxed);
+        let when = if self.spans.get() == Spans::NONE { self.first } else { First::Asked };
+        let flags = match when {
+            First::Asked if 0 < left => MapFlags::PRIVATE | MapFlags::POPULATE,
+            First::Asked | First::Touched => MapFlags::PRIVATE,
         };
         // SAFETY: the kernel chooses where.
         let mapped = unsafe {
@@ -90,6 +101,8 @@ unsafe impl Allocator for Pages {
     }
 
     fn page_size(&self) -> usize {
-        rustix::param::page_size()
+        // The C library has been told; whoever asks the kernel waits for the answer.
+        // SAFETY: sysconf takes one number.
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
     }
 }
