@@ -19,6 +19,7 @@ mod identity;
 mod native;
 mod none;
 mod props;
+mod syscalls;
 mod turn;
 mod workspace;
 

@@ -3,11 +3,16 @@
 //! copies the disk of a sandbox, as it is ordered to on its input. With `--apart ID` it is root where
 //! nobody should be: it becomes the user `ID` of a namespace of its own first.
 
-use std::io;
+#![no_main]
+
+use std::{
+    ffi::{CStr, c_char, c_int},
+    io,
+};
 
 use bulkhead_guest::{Control, layer};
 use bulkhead_linux::{
-    apart,
+    apart, begin,
     heap::Heap,
     inherited,
     prompt::{self, Children},
@@ -19,14 +24,24 @@ use rustix::fs::{Mode, OFlags};
 #[global_allocator]
 static HEAP: Heap = Heap::new(0);
 
-fn main() -> ! {
-    let role = std::env::args_os().nth(1).unwrap_or_default();
-    if role == "--copy" {
+/// What the system calls.
+#[expect(unsafe_code, reason = "the name is the system's, and so are the arguments")]
+#[unsafe(no_mangle)]
+extern "C" fn main(count: c_int, words: *const *const c_char) -> c_int {
+    // SAFETY: both are what the system gave us.
+    let mut words = unsafe { begin::words(count, words) }.skip(1);
+    run(words.next().unwrap_or_default(), words.next())
+}
+
+fn run(role: &CStr, id: Option<&CStr>) -> ! {
+    // Who cannot has no readers either.
+    begin::outlive_readers().unwrap_or_default();
+    if role == c"--copy" {
         let copied = inherited::copy(0).and_then(|orders| layer::copy(&orders));
         end(copied.map_or(125, |()| 0));
     }
-    if role == "--apart" {
-        let error = set_apart();
+    if role == c"--apart" {
+        let error = set_apart(id);
         // Nobody is left to tell if this fails too.
         stdio_pair()
             .and_then(|it| it.fail("make a user namespace", &error))
@@ -35,7 +50,7 @@ fn main() -> ! {
     }
     // What it starts is waited for, too, until it is a program.
     prompt::ask(Children::Alike);
-    let stdio = role == "--stdio";
+    let stdio = role == c"--stdio";
     let control = if stdio { stdio_pair() } else { inherited::take(3).map(Control::socket) };
     // A failure is known to the host: it was told, or it is gone.
     match control.and_then(bulkhead_guest::serve) {
@@ -45,8 +60,8 @@ fn main() -> ! {
 }
 
 /// Starts again as somebody else. Returns only why that could not be.
-fn set_apart() -> io::Error {
-    let id = std::env::args().nth(2).and_then(|it| it.parse().ok());
+fn set_apart(id: Option<&CStr>) -> io::Error {
+    let id = id.and_then(|it| it.to_str().ok()?.parse().ok());
     let id = id.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput));
     match id.and_then(apart::become_user) {
         Ok(()) => apart::start_again(c"--stdio"),

@@ -20,7 +20,7 @@ const MOST_DESCRIPTORS: usize = 3;
 const DATA: u32 = 1 << 31;
 /// As much as is read at once: little at first, for most streams carry a handful of messages and
 /// every page that is touched costs a start a microsecond or two.
-const FIRST_CHUNK: usize = 2 << 10;
+const FIRST_CHUNK: usize = 4 << 10;
 const CHUNK: usize = 32 << 10;
 /// What comes before the bytes in a frame of a channel's.
 pub const DATA_HEADER: usize = 8;

@@ -8,6 +8,7 @@
 //! touches no `errno`, because that child shares its parent's memory.
 
 pub mod apart;
+pub mod begin;
 mod beside;
 pub mod birth;
 pub mod cable;

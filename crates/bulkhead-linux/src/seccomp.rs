@@ -23,6 +23,7 @@ mod table;
 
 pub use arch::Arch;
 pub use rule::{Action, Check, Clause, Errno, Rule, Verdict};
+use serde::{Deserialize, Serialize};
 
 /// What the programs of a sandbox may ask of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +38,11 @@ pub enum Profile {
 ///
 /// It is made before the sandbox's process is: [`Filter::install`] allocates nothing and takes no
 /// lock, so it may be called between a fork and an exec.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::unsafe_derive_deserialize,
+    reason = "the kernel checks every instruction that it is given"
+)]
 pub struct Filter {
     instructions: Vec<program::Instruction>,
 }

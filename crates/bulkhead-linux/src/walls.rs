@@ -18,28 +18,19 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{landlock, seccomp, sys};
+use crate::{landlock, seccomp::Filter, sys};
 
 /// What to give up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walls {
     /// Directories and files that may be changed; everything else can only be read and run.
     pub writable: Vec<Vec<u8>>,
-    /// Which system calls remain.
-    pub syscalls: Syscalls,
+    /// Which system calls remain: compiled, for whoever raises the walls is waited for.
+    pub filter: Filter,
     /// Processes and threads of the user namespace; `None` where a cgroup counts them.
     pub processes: Option<u64>,
     /// Open files of one process.
     pub files: Option<u64>,
-}
-
-/// Which system calls remain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Syscalls {
-    /// What ordinary programs use.
-    Standard,
-    /// What debuggers use as well.
-    Debug,
 }
 
 /// A wall that could not be put up.
@@ -61,11 +52,7 @@ impl Walls {
         step("forbid new privileges", set_no_new_privs(true).map_err(Into::into))?;
         landlock::restrict(&self.writable)?;
         step("drop capabilities", drop_capabilities())?;
-        let profile = match self.syscalls {
-            Syscalls::Standard => seccomp::Profile::Standard,
-            Syscalls::Debug => seccomp::Profile::Debug,
-        };
-        step("filter system calls", seccomp::filter(profile).install())?;
+        step("filter system calls", self.filter.install())?;
         step("check the walls", check())
     }
 

@@ -10,11 +10,7 @@ mod mounts;
 use std::path::{Path, PathBuf};
 
 use bulkhead_guest::protocol::{Expected, Furnish};
-use bulkhead_linux::{
-    mounts::Inode,
-    seccomp::Profile,
-    walls::{self, Walls},
-};
+use bulkhead_linux::{mounts::Inode, seccomp::filter, walls::Walls};
 use bulkhead_policy::{NOTES_DIR, Plan};
 use bulkhead_spec::{self as spec, Access, Caught, Limits};
 
@@ -26,6 +22,7 @@ pub(super) use self::{
 use super::{Kernel, plate::MACHINE, seccomp};
 use crate::{
     BackendError,
+    syscalls::profile,
     workspace::{protect::Protection, share::Share},
 };
 
@@ -137,11 +134,7 @@ impl From<&Share> for Shown {
 
 /// The body of the container of `plan`.
 pub(super) fn lower(plan: &Plan, found: &Found) -> Result<Body, BackendError> {
-    let profile = match plan.syscalls() {
-        spec::Syscalls::Standard => Profile::Standard,
-        spec::Syscalls::Debug => Profile::Debug,
-    };
-    let seccomp = seccomp::document(profile, found.user.namespace).map_err(|error| {
+    let seccomp = seccomp::document(profile(plan), found.user.namespace).map_err(|error| {
         BackendError::Build {
             action: "write the list of system calls".to_owned(),
             source: error.into(),
@@ -247,10 +240,7 @@ pub(super) fn walls(plan: &Plan, found: &Found) -> Walls {
     writable.extend(shares.map(|it| bytes(&it.to)));
     Walls {
         writable,
-        syscalls: match plan.syscalls() {
-            spec::Syscalls::Standard => walls::Syscalls::Standard,
-            spec::Syscalls::Debug => walls::Syscalls::Debug,
-        },
+        filter: filter(profile(plan)),
         processes: None,
         files: plan.limits().files.map(u64::from),
     }

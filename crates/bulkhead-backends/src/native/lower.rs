@@ -10,8 +10,9 @@ use std::{ffi::CString, fmt, path::Path};
 use bulkhead_linux::{
     doors::Door,
     mounts::Attributes,
+    seccomp::filter,
     steps::{Groups, Kind, Place, Reach, Step, Way},
-    walls::{Syscalls, Walls},
+    walls::Walls,
 };
 use bulkhead_policy::Plan;
 use bulkhead_spec::{self as spec, escape_bytes};
@@ -28,6 +29,7 @@ use crate::{
     doors::wanted,
     identity::{INSIDE, Identity},
     props,
+    syscalls::profile,
     workspace::share::Share,
 };
 
@@ -330,10 +332,7 @@ pub(super) fn walls(plan: &Plan, survey: &Survey, identity: &Identity) -> Walls 
     let limits = plan.limits();
     Walls {
         writable,
-        syscalls: match plan.syscalls() {
-            spec::Syscalls::Standard => Syscalls::Standard,
-            spec::Syscalls::Debug => Syscalls::Debug,
-        },
+        filter: filter(profile(plan)),
         processes: match identity {
             Identity::Mapped { .. } => None,
             // Counted in the sandbox's own user namespace; one more for the guest, which is none of

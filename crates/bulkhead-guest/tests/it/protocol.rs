@@ -17,7 +17,8 @@ use bulkhead_guest::{
 };
 use bulkhead_linux::{
     launch::Stage,
-    walls::{Syscalls, Walls},
+    seccomp::{Profile, filter},
+    walls::Walls,
 };
 use proptest::{
     collection::vec,
@@ -36,10 +37,10 @@ fn texts() -> impl Strategy<Value = Vec<Vec<u8>>> {
 }
 
 fn walls() -> impl Strategy<Value = Walls> {
-    let syscalls = prop_oneof![Just(Syscalls::Standard), Just(Syscalls::Debug)];
+    let profile = prop_oneof![Just(Profile::Standard), Just(Profile::Debug)];
     let limit = || option::of(any::<u64>());
-    (texts(), syscalls, limit(), limit()).prop_map(|(writable, syscalls, processes, files)| {
-        Walls { writable, syscalls, processes, files }
+    (texts(), profile, limit(), limit()).prop_map(|(writable, profile, processes, files)| {
+        Walls { writable, filter: filter(profile), processes, files }
     })
 }
 

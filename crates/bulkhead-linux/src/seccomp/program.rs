@@ -6,10 +6,12 @@
 
 use std::mem::offset_of;
 
+use serde::{Deserialize, Serialize};
+
 use super::rule::Verdict;
 
 /// One instruction, as the kernel reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[repr(C)]
 pub(super) struct Instruction {
     /// What to do.

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use bulkhead_linux::walls::{Syscalls, Walls};
+use bulkhead_linux::{
+    seccomp::{Profile, filter},
+    walls::Walls,
+};
 use rustix::process::{DumpableBehavior, dumpable_behavior};
 use rustix::thread::capabilities_secure_bits;
 
@@ -13,7 +16,7 @@ use super::role::play;
 pub(super) fn walls(writable: &[&str]) -> Walls {
     Walls {
         writable: writable.iter().map(|it| it.as_bytes().to_vec()).collect(),
-        syscalls: Syscalls::Standard,
+        filter: filter(Profile::Standard),
         processes: Some(50),
         files: Some(64),
     }
