@@ -118,15 +118,19 @@ impl Birth {
         let mut rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
         rest.push(Step::Descriptors { control: child.control });
         expected.instruct(rest).map_err(built("give the child its list"))?;
-        let descriptors: Vec<BorrowedFd<'_>> =
-            trees.prepared().iter().map(AsFd::as_fd).collect();
         let mut newborn = expected.born().map_err(|it| unmade(&it.action, it.source))?;
         drop(theirs);
         if has_doors(plan) {
             // They are opened on loopback.
             newborn.switch_loopback_on().map_err(built("switch loopback on"))?;
         }
-        go(&orders, &descriptors);
+        go(&orders, &[]);
+        if !trees.is_empty() {
+            // While the child does what comes before them.
+            let prepared: Vec<BorrowedFd<'_>> =
+                trees.prepare()?.iter().map(AsFd::as_fd).collect();
+            go(&orders, &prepared);
+        }
         Ok(Concluded { newborn, guest, orders, trees })
     }
 }
@@ -143,25 +147,36 @@ pub(super) struct Concluded {
     newborn: Newborn,
     guest: Program,
     orders: OwnedFd,
-    /// What they were prepared with has time to end meanwhile.
     trees: Trees,
 }
 
+/// A child that becomes the guest.
+pub(super) struct Finished {
+    pub(super) newborn: Newborn,
+    /// The doors that it has opened.
+    pub(super) doors: Option<Doors>,
+    /// On which the base comes, when somebody wants it.
+    pub(super) orders: OwnedFd,
+    pub(super) spent: Spent,
+}
+
+/// What a birth took, to be let go of when nobody waits for it.
+pub(super) type Spent = (Option<Arc<OwnedFd>>, Trees);
+
 impl Concluded {
-    /// Lets the child enter the cgroups and become the guest; takes over the doors that it opens. The
-    /// base comes on the stream that is returned, when somebody wants it.
+    /// Lets the child enter the cgroups and become the guest; takes over the doors that it opens.
     pub(super) fn finish(
         mut self,
         plan: &Plan,
         cgroup: Option<&Cgroup>,
-    ) -> Result<(Newborn, Option<Doors>, OwnedFd), BackendError> {
+    ) -> Result<Finished, BackendError> {
         let sealed = self.guest.sealed().map_err(built("seal the guest"))?;
         go(&self.orders, &cgroup.map(|it| it.entry().tasks).unwrap_or_default());
         // While the child becomes the guest.
         self.newborn.switch_loopback_on().map_err(built("switch loopback on"))?;
-        drop((sealed, self.trees));
         let doors = doors::take(plan, self.orders.as_fd(), self.newborn.pidfd())?;
-        Ok((self.newborn, doors, self.orders))
+        let Self { newborn, orders, trees, guest: _ } = self;
+        Ok(Finished { newborn, doors, orders, spent: (sealed, trees) })
     }
 }
 
@@ -191,17 +206,25 @@ fn realize(
     child: Ends,
     trees: &mut Trees,
 ) -> Result<Vec<Step>, BackendError> {
-    let step = |line| {
-        Ok(match line {
+    let mut steps = Vec::with_capacity(lines.len() + 2);
+    for line in lines {
+        let step = match line {
             Line::Do(step) => step,
             Line::Join => Step::Join { orders: child.orders },
             Line::Receive => Step::Receive { orders: child.orders },
             Line::Hand => Step::Hand { to: child.orders },
             Line::Doors(doors) => Step::Doors { doors: doors.into(), to: child.orders },
             Line::Show { share, attributes, target } => {
-                trees.show(&share, attributes, target)?
+                let none = trees.is_empty();
+                let show = trees.show(share, attributes, target)?;
+                if none && !trees.is_empty() {
+                    // They come with a word of their own.
+                    steps.push(Step::Receive { orders: child.orders });
+                }
+                show
             }
-        })
-    };
-    lines.into_iter().map(step).collect()
+        };
+        steps.push(step);
+    }
+    Ok(steps)
 }

@@ -11,6 +11,7 @@ use bulkhead_policy::Plan;
 
 use super::{
     Native,
+    birth::Finished,
     copier::Source,
     embryo::Embryo,
     lower,
@@ -48,14 +49,15 @@ pub(super) fn create(
     // While the child does the last of its list.
     let cgroup = native.limited(cgroup, id, plan)?;
     crash::point();
-    let (newborn, doors, orders) = concluded.finish(plan, cgroup.as_ref())?;
+    let finished = concluded.finish(plan, cgroup.as_ref())?;
+    let Finished { newborn, doors, orders, spent } = finished;
 
     crash::point();
     let walls = lower::walls(plan, &survey, &owner.identity);
     let link = Link::over_socket(control).map_err(built("watch the stream to the guest"))?;
     let kept = survey.disk.kept.clone();
     let disk = Source::new(orders, lower::parts(plan, &survey), kept, owner.identity);
-    let held = Held { cgroup, stand_ins, owner, doors, image, disk };
+    let held = Held { cgroup, stand_ins, owner, doors, image, disk, spent };
     let sandbox = NativeSandbox::new(newborn, link, held, plan.limits())
         .map_err(built("watch the sandbox"))?;
     sandbox.raise(walls);

@@ -191,8 +191,6 @@ fn lay_base(steps: &mut Steps) {
         (c"shm", 0o1777),
         (c"run", 0o755),
         (c"empty", 0o755),
-        (c"lower", 0o755),
-        (c"upper", 0o755),
     ] {
         steps.push(Step::Dir { path: paths::base(path), mode });
     }

@@ -27,7 +27,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{copier::Source, process::NativeProcess};
+use super::{birth::Spent, copier::Source, process::NativeProcess};
 use crate::{
     BackendError, Bounds, Copied, Copier, Doors, Freezer, Process, Remains, Sandbox,
     guest::{After, Link, Unready, watch},
@@ -53,6 +53,8 @@ pub(super) struct NativeSandbox {
     /// Keeps the layers of its root from being removed.
     image: Option<InUse>,
     disk: Source,
+    /// Until the guest has said that its walls stand.
+    spent: Mutex<Option<Spent>>,
 }
 
 /// What a running program needs of its room.
@@ -76,6 +78,7 @@ pub(super) struct Held {
     pub(super) doors: Option<Doors>,
     pub(super) image: Option<InUse>,
     pub(super) disk: Source,
+    pub(super) spent: Spent,
 }
 
 impl NativeSandbox {
@@ -96,9 +99,9 @@ impl NativeSandbox {
             counted: Mutex::new(Usage::default()),
         };
         let (shared, ready) = (Arc::new(shared), OnceCell::new());
-        let Held { cgroup: _, stand_ins, owner, doors, image, disk } = held;
-        let doors = Mutex::new(doors);
-        Ok(Self { shared, ready, stand_ins, owner, doors, image, disk })
+        let Held { cgroup: _, stand_ins, owner, doors, image, disk, spent } = held;
+        let (doors, spent) = (Mutex::new(doors), Mutex::new(Some(spent)));
+        Ok(Self { shared, ready, stand_ins, owner, doors, image, disk, spent })
     }
 
     /// Has the guest put its walls up, before anything else that it is told.
@@ -245,6 +248,7 @@ impl Sandbox for NativeSandbox {
         let stood = || async {
             self.stand().await?;
             self.shared.newborn().wean();
+            drop(self.spent.lock().unwrap_or_else(PoisonError::into_inner).take());
             Ok(())
         };
         self.ready.get_or_try_init(stood).await.copied()
@@ -281,8 +285,8 @@ impl Sandbox for NativeSandbox {
     async fn destroy(self: Box<Self>) -> Result<(), BackendError> {
         self.shared.end().await?;
         crash::point();
-        let Self { shared, ready: _, stand_ins, owner, doors, image, disk } = *self;
-        drop((shared, stand_ins, owner, doors, image, disk));
+        let Self { shared, ready: _, stand_ins, owner, doors, image, disk, spent } = *self;
+        drop((shared, stand_ins, owner, doors, image, disk, spent));
         Ok(())
     }
 

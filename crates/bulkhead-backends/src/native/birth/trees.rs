@@ -19,10 +19,11 @@ use crate::{
     workspace::share::Share,
 };
 
-/// The trees of one sandbox.
+/// The trees of one sandbox. To let go of them takes a while.
 #[derive(Debug)]
-pub(super) struct Trees {
+pub(in crate::native) struct Trees {
     identity: Identity,
+    wanted: Vec<(Share, Attributes)>,
     translations: Translations,
     prepared: Vec<OwnedFd>,
 }
@@ -32,17 +33,23 @@ impl Trees {
     pub(super) const MOST: usize = 64;
 
     pub(super) fn of(identity: Identity) -> Self {
-        Self { identity, translations: Translations::default(), prepared: Vec::new() }
+        Self {
+            identity,
+            wanted: Vec::new(),
+            translations: Translations::default(),
+            prepared: Vec::new(),
+        }
     }
 
-    pub(super) fn prepared(&self) -> &[OwnedFd] {
-        &self.prepared
+    /// Whether there are any to prepare.
+    pub(super) fn is_empty(&self) -> bool {
+        self.wanted.is_empty()
     }
 
     /// The step that shows `share` at `target`.
     pub(super) fn show(
         &mut self,
-        share: &Share,
+        share: Share,
         attributes: Attributes,
         target: Place,
     ) -> Result<Step, BackendError> {
@@ -53,16 +60,26 @@ impl Trees {
                 target,
                 attributes,
             }),
-            Identity::Mapped { outside } => {
-                let tree = self.prepared.len();
-                if self.prepared.len() == Self::MOST {
-                    return Err(refused(share, "more than 64 things are shared"));
+            Identity::Mapped { .. } => {
+                let tree = self.wanted.len();
+                if tree == Self::MOST {
+                    return Err(refused(&share, "more than 64 things are shared"));
                 }
-                let translated = self.translate(share, attributes, outside)?;
-                self.prepared.push(translated);
+                self.wanted.push((share, attributes));
                 Ok(Step::Attach { tree, target })
             }
         }
+    }
+
+    /// Prepares them, in the order of the steps that show them.
+    pub(super) fn prepare(&mut self) -> Result<&[OwnedFd], BackendError> {
+        if let Identity::Mapped { outside } = self.identity {
+            for (share, attributes) in std::mem::take(&mut self.wanted) {
+                let translated = self.translate(&share, attributes, outside)?;
+                self.prepared.push(translated);
+            }
+        }
+        Ok(&self.prepared)
     }
 
     fn translate(

@@ -3,7 +3,7 @@
 //! ```text
 //! base/
 //! ├── home, tmp, vartmp, tmpfs0, …   parts of a disk that ends with the sandbox
-//! ├── upper/0, upper/1, …            changes to the root, to private shares
+//! ├── upper0, upper1, …              changes to the root, to private shares
 //! ├── disk/                          the same parts, where they are kept: `disk/home`, `disk/upper0`
 //! └── layers/0, layers/1, …          what the disk begins with, the topmost first
 //! ```
@@ -41,7 +41,7 @@ impl Changes<'_> {
                 c_string(&format!("disk/upper{at}")),
                 c_string(&format!("disk/upper{at}-work")),
             ],
-            None => [c_string(&format!("upper/{at}")), c_string(&format!("upper/{at}-work"))],
+            None => [c_string(&format!("upper{at}")), c_string(&format!("upper{at}-work"))],
         }
     }
 
@@ -122,7 +122,6 @@ fn mode(name: &str) -> u32 {
 /// What a copy of the disk of `plan` consists of, below the base or below the place where it is
 /// kept.
 pub(crate) fn parts(plan: &Plan, survey: &Survey) -> Vec<Part> {
-    let kept = &survey.disk.kept;
     let linked = survey.layers.as_ref().is_some_and(|it| it.linked_var_tmp);
     let fixed = ["home", "tmp", "vartmp"].into_iter().filter(|it| *it != "vartmp" || !linked);
     let empty = (0..plan.tmpfs().len()).map(|at| format!("tmpfs{at}"));
@@ -136,7 +135,7 @@ pub(crate) fn parts(plan: &Plan, survey: &Survey) -> Vec<Part> {
     let private = shares.filter(|(_, it)| it.access == Access::Private).map(|(at, _)| at + 1);
     let overlays = survey.root.iter().map(|_| 0).chain(private);
     let overlays = overlays.map(|at| Part {
-        from: if kept.is_some() { format!("upper{at}") } else { format!("upper/{at}") },
+        from: format!("upper{at}"),
         to: format!("upper{at}"),
         kind: PartKind::Changes,
     });

@@ -70,7 +70,7 @@ pub(super) fn private(
     layers: Option<&[String]>,
     (changes, target): (Changes<'_>, Place),
 ) {
-    let lower = CString::new(format!("lower/{}", changes.at)).unwrap_or_default();
+    let lower = CString::new(format!("lower{}", changes.at)).unwrap_or_default();
     let [upper, work] = changes.dirs();
     steps.push(Step::Dir { path: base(&lower), mode: 0o755 });
     for path in [&upper, &work] {
