@@ -107,11 +107,6 @@ pub trait Sandbox: Send + Sync {
         self.exec(exec).await
     }
 
-    /// Waits until its walls stand, if they do not yet. Whoever starts a program need not.
-    async fn stands(&self) -> Result<(), BackendError> {
-        Ok(())
-    }
-
     /// Where programs inside meet the gateway, to be taken once: there if the plan's network is the
     /// gateway's. Nobody answers until somebody serves them; dropping them refuses everything.
     fn take_doors(&self) -> Option<Doors> {

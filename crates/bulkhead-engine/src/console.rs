@@ -21,9 +21,9 @@ pub struct Console {
     pub keep: Bytes,
     /// What the caller does to the program while it runs.
     pub control: mpsc::UnboundedReceiver<Control>,
-    /// Is told when the sandbox stands and nothing is left to do but to start the program, and dropped
-    /// if it never does: for whoever has work that can wait until then.
-    pub stands: Option<oneshot::Sender<()>>,
+    /// Is told when the program was asked for and nothing is left to do but to wait for it, and dropped
+    /// if it never is: for whoever has work that can wait until then.
+    pub asked: Option<oneshot::Sender<()>>,
 }
 
 /// What a caller can do to a running program.
@@ -40,7 +40,7 @@ pub enum Control {
 impl Console {
     /// The streams of a program that runs, and what comes besides them.
     pub(crate) fn split(self) -> (Ends, mpsc::UnboundedReceiver<Control>) {
-        let Self { stdin, stdout, stderr, keep, control, stands: _ } = self;
+        let Self { stdin, stdout, stderr, keep, control, asked: _ } = self;
         let sink = |it| Box::new(it) as Box<dyn Sink>;
         let ends = Ends { stdin, stdout: stdout.map(sink), stderr: stderr.map(sink), keep };
         (ends, control)
@@ -51,7 +51,7 @@ impl Console {
     /// The sender interrupts the program; dropping it means that nobody will.
     pub fn captured(keep: Bytes) -> (Self, mpsc::UnboundedSender<Control>) {
         let (sender, control) = mpsc::unbounded_channel();
-        let stands = None;
-        (Self { stdin: None, stdout: None, stderr: None, keep, control, stands }, sender)
+        let asked = None;
+        (Self { stdin: None, stdout: None, stderr: None, keep, control, asked }, sender)
     }
 }

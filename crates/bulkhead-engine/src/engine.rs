@@ -255,18 +255,18 @@ impl Engine {
     ) -> Result<Ended, RunError> {
         let guided = guide.map(|guide| exec.clone().guided(guide));
         let exec = guided.as_ref().unwrap_or(exec);
-        let stands = console.stands.take();
+        let asked = console.asked.take();
         // What can be done before the end of the program is done while it starts: then somebody waits.
         let meanwhile = async {
-            sandbox.stands().await?;
             // Nobody wants to know yet, but whoever counts is found.
             sandbox.usage()?;
-            if let Some(stands) = stands {
+            if let Some(asked) = asked {
                 // Somebody who does not wait any more need not be told.
-                stands.send(()).unwrap_or_default();
+                asked.send(()).unwrap_or_default();
             }
             Ok(())
         };
+        // The program is asked for first.
         let (process, ()) = tokio::try_join!(sandbox.exec_last(exec), meanwhile)?;
         self.ledger.record(id, &Event::Started)?;
         let running = Running { sandbox, process, plan, exec, extent: Extent::Sandbox };

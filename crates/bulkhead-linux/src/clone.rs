@@ -159,7 +159,8 @@ pub(crate) unsafe fn clone<T>(
     pid_of(answer).map(drop)
 }
 
-/// Makes a child that runs `body(context)` while this thread sleeps, in the same namespaces.
+/// Makes a child that runs `body(context)` while this thread sleeps, in the same namespaces. Returns
+/// also what it ran on, to be let go of when nobody waits.
 ///
 /// By the older call, which takes no pointer to flags and so can be let through by a filter that
 /// forbids new namespaces.
@@ -169,14 +170,14 @@ pub(crate) unsafe fn clone<T>(
 pub(crate) unsafe fn vfork<T>(
     body: extern "C" fn(*const T) -> !,
     context: *const T,
-) -> io::Result<Pid> {
+) -> io::Result<(Pid, Stack)> {
     let stack = Stack::new()?;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     let top = stack.top();
     let call = [flags.unsigned_abs() as usize, top];
     // SAFETY: this thread sleeps until the child has left the stack, which lives until then.
     let answer = unsafe { branch(libc::SYS_clone, call, body as usize, context.addr()) };
-    Ok(pid_of(answer)?)
+    Ok((pid_of(answer)?, stack))
 }
 
 /// Makes a child that runs `body(context)` on `stack`, in the same namespaces, with the same memory

@@ -70,7 +70,7 @@ struct Shared {
 }
 
 /// Starts `program` as the leader of a new session.
-pub fn launch(program: &Program) -> Result<Pid, LaunchFailed> {
+pub fn launch(program: Program) -> Result<Pid, LaunchFailed> {
     let addresses = |texts: &[CString]| -> Vec<usize> {
         texts.iter().map(|text| text.as_ptr().addr()).chain([0]).collect()
     };
@@ -87,10 +87,13 @@ pub fn launch(program: &Program) -> Result<Pid, LaunchFailed> {
     // SAFETY: this thread sleeps until the child has executed or exited, so `shared` and `program`
     // outlive its use; `run` allocates nothing and never returns.
     let pid = unsafe { vfork(run, &raw const shared) };
-    let pid = pid.map_err(|source| LaunchFailed { stage: Stage::Clone, source })?;
+    let (pid, stack) = pid.map_err(|source| LaunchFailed { stage: Stage::Clone, source })?;
+    // First of all: whoever reads what it writes is woken by that if it has ended already.
+    drop(program);
     match shared.errno.load(Ordering::Acquire) {
         0 => {
             prompt::take_back(pid);
+            drop(stack);
             Ok(pid)
         }
         errno => {

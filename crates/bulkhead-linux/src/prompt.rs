@@ -142,7 +142,7 @@ mod tests {
         let ours = thread::spawn(move || {
             let usual = turn();
             ask(Children::Alike);
-            let pid = launch(&sleeper).unwrap();
+            let pid = launch(sleeper).unwrap();
             let number = pid.as_raw_nonzero().get().unsigned_abs() as usize;
             let its = Attributes::read(number).unwrap().runtime;
             kill_process(pid, Signal::KILL).unwrap();

@@ -61,7 +61,7 @@ pub(crate) fn open(
         // Everything is passed on, so nothing needs keeping.
         keep: Bytes(0),
         control,
-        stands: None,
+        asked: None,
     };
     if caller.terminal.is_some() {
         let keys = |from| Keys { from, heard: listener.sender.clone() };

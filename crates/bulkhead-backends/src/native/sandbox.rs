@@ -109,6 +109,17 @@ impl NativeSandbox {
         self.shared.link.raise(walls);
     }
 
+    /// Waits until the walls stand, if they do not yet.
+    async fn stands(&self) -> Result<(), BackendError> {
+        let stood = || async {
+            self.stand().await?;
+            self.shared.newborn().wean();
+            drop(self.spent.lock().unwrap_or_else(PoisonError::into_inner).take());
+            Ok(())
+        };
+        self.ready.get_or_try_init(stood).await.copied()
+    }
+
     /// Waits until the walls stand, or finds out what went wrong.
     async fn stand(&self) -> Result<(), BackendError> {
         self.shared.link.ready().await.map_err(|unready| match unready {
@@ -242,16 +253,6 @@ impl Sandbox for NativeSandbox {
         let last = self.start(exec, After::End).await?;
         self.disk.let_go();
         Ok(Box::new(last))
-    }
-
-    async fn stands(&self) -> Result<(), BackendError> {
-        let stood = || async {
-            self.stand().await?;
-            self.shared.newborn().wean();
-            drop(self.spent.lock().unwrap_or_else(PoisonError::into_inner).take());
-            Ok(())
-        };
-        self.ready.get_or_try_init(stood).await.copied()
     }
 
     fn take_doors(&self) -> Option<Doors> {

@@ -52,7 +52,7 @@ pub(super) fn start(
         stdio,
         terminal,
     };
-    let pid = launch(&program)?;
+    let pid = launch(program)?;
     let mut started = Started { pid, hand_over: None, terminal: None, carried: Vec::new() };
     match (start.stdio, ours) {
         (Stdio::Carried { stdin, stdout, stderr }, Ours::Pipes([input, output, errors])) => {

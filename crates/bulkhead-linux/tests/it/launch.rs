@@ -68,7 +68,7 @@ impl Launch {
 
     /// Launches it; the ends of its streams that are here are closed.
     pub(super) fn start(self) -> Result<Launched, LaunchFailed> {
-        Ok(Launched { pid: launch(&self.program)?, output: self.output })
+        Ok(Launched { pid: launch(self.program)?, output: self.output })
     }
 
     /// Launches it, which must fail, and says where and why.

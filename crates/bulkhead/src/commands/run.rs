@@ -148,15 +148,15 @@ async fn accompany(
     runtime: Option<&Path>,
     printer: &Printer,
 ) -> Result<Ended, Failure> {
-    // What a killed run left is removed while this program runs, not before.
-    let (stands, standing) = oneshot::channel();
+    // What a killed run left is removed while this program starts and runs, not before.
+    let (asked, was_asked) = oneshot::channel();
     let swept = async {
-        // One that never stands has told so by letting go.
-        standing.await.unwrap_or_default();
+        // One that never is has told so by letting go.
+        was_asked.await.unwrap_or_default();
         let swept = engine.sweep().await;
         (swept, runtime.and_then(Behind::allowed))
     };
-    let (ended, (swept, behind)) = tokio::join!(attend(engine, placed, stands), swept);
+    let (ended, (swept, behind)) = tokio::join!(attend(engine, placed, asked), swept);
     if let Err(error) = swept {
         printer.warning(&Failure::of_run(&error).what);
     }
@@ -169,7 +169,7 @@ async fn accompany(
 async fn attend(
     engine: &Engine,
     placed: &Placed<'_>,
-    stands: oneshot::Sender<()>,
+    asked: oneshot::Sender<()>,
 ) -> Result<(Ended, Remains), Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(Code::System, "could not use the terminal or the streams").because(error)
@@ -177,7 +177,7 @@ async fn attend(
     let caller = Caller { stdin: placed.exec.stdin(), terminal: placed.exec.terminal() };
     let listener = Listener::start().map_err(failed)?;
     let (mut console, control, streams) = console::open(caller, &listener).map_err(failed)?;
-    console.stands = Some(stands);
+    console.asked = Some(asked);
     let raw = placed.exec.terminal().map(|_| RawMode::enter()).transpose().map_err(failed)?;
     let ended = tokio::select! {
         ended = engine.run_leaving(placed, console) => ended,
