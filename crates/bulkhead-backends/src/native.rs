@@ -13,6 +13,7 @@ mod create;
 mod doors;
 mod embryo;
 mod findings;
+mod frame;
 mod image;
 mod lower;
 mod process;
@@ -40,6 +41,7 @@ use self::{
     common::Common,
     embryo::Embryo,
     findings::{Host, Namespaces},
+    frame::Frame,
     shape::Shape,
 };
 use crate::{Backend, BackendError, Finding, Sandbox, props, turn, workspace::stand_in};
@@ -62,6 +64,8 @@ pub struct Native {
     ahead: Mutex<Option<Embryo>>,
     /// What every sandbox has, if there will be many.
     common: OnceLock<Common>,
+    /// What was to be shown in a sandbox and had to be made.
+    unlaid: Mutex<Option<Frame>>,
     /// Where roots come from that are images.
     images: Option<Images>,
 }
@@ -107,8 +111,8 @@ impl Native {
         };
         let Places { state, runtime, bus: _ } = places;
         let (host, ahead, common) = (OnceLock::new(), Mutex::new(None), OnceLock::new());
-        let (moved, images) = (wanted, None);
-        Self { state, runtime, cgroups, host, refused, moved, ahead, common, images }
+        let (moved, images, unlaid) = (wanted, None, Mutex::new(None));
+        Self { state, runtime, cgroups, host, refused, moved, ahead, common, unlaid, images }
     }
 
     /// Goes on with a sandbox before anybody has decided about its plan, for a caller who will most likely
@@ -190,6 +194,9 @@ impl Backend for Native {
         swept.extend(stand_ins);
         // For those who come next; where it cannot be laid they write their own.
         props::lay(&self.state).ok();
+        if let Some(frame) = self.unlaid.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            frame.lay().ok();
+        }
         if let Some(images) = &self.images {
             swept.extend(images.sweep().map_err(failed)?);
         }

@@ -28,25 +28,36 @@ pub(crate) const NOTE: &str = "This name is protected: what stands here would be
 
 /// The directory that holds them: `guest`, the empty file `blank`, the directory `empty`.
 pub(crate) fn lay(state: &Path) -> io::Result<PathBuf> {
-    let (all, dir) = (state.join("guest"), dir(state));
+    let dir = dir(state);
+    lay_in(&dir, |draft| {
+        file(&draft.join("guest"), GUEST, 0o555)?;
+        file(&draft.join("blank"), b"", 0o444)?;
+        directory(&draft.join("empty"))?;
+        file(&draft.join("empty/PROTECTED-BY-BULKHEAD"), NOTE.as_bytes(), 0o444)
+    })?;
+    Ok(dir)
+}
+
+/// Lays the directory `dir`, with what `fill` puts there: whole or not at all, and once.
+pub(crate) fn lay_in(dir: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     if dir.is_dir() {
-        return Ok(dir);
+        return Ok(());
     }
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&all)?;
+    let (Some(all), Some(name)) = (dir.parent(), dir.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(all)?;
     // One at a time: so whatever draft is there was left by somebody who was killed.
-    let turn = File::open(&all)?;
+    let turn = File::open(all)?;
     flock(&turn, FlockOperation::LockExclusive)?;
     if dir.is_dir() {
-        return Ok(dir);
+        return Ok(());
     }
-    remove_drafts(&all)?;
-    let draft = all.join(format!("{DRAFT}{VERSION}"));
-    std::fs::create_dir(&draft)?;
-    file(&draft.join("guest"), GUEST, 0o555)?;
-    file(&draft.join("blank"), b"", 0o444)?;
-    std::fs::create_dir(draft.join("empty"))?;
-    file(&draft.join("empty/PROTECTED-BY-BULKHEAD"), NOTE.as_bytes(), 0o444)?;
-    std::fs::rename(&draft, &dir).map(|()| dir)
+    remove_drafts(all)?;
+    let draft = all.join(format!("{DRAFT}{}", name.to_string_lossy()));
+    directory(&draft)?;
+    fill(&draft)?;
+    std::fs::rename(&draft, dir)
 }
 
 fn remove_drafts(all: &Path) -> io::Result<()> {
@@ -68,7 +79,15 @@ pub(crate) fn guest(state: &Path) -> PathBuf {
     dir(state).join("guest")
 }
 
-fn file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+/// Makes a directory that is there for good.
+pub(crate) fn directory(path: &Path) -> io::Result<()> {
+    std::fs::create_dir(path)?;
+    // As for files.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+}
+
+/// Writes a file that is there for good.
+pub(crate) fn file(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(content)?;
     // The mask of the caller may have taken bits away, and the sandbox is somebody else.

@@ -174,6 +174,14 @@ pub fn show_in(process: BorrowedFd<'_>, path: &CStr, target: &CStr) -> io::Resul
     })
 }
 
+/// A copy of the tree at `path`, restricted; to be mounted by a child with
+/// [`crate::steps::Step::Attach`].
+pub fn restricted(path: &CStr, attributes: Attributes) -> io::Result<OwnedFd> {
+    let tree = detached(path, None)?;
+    restrict(tree.as_fd(), attributes)?;
+    Ok(tree)
+}
+
 /// A copy of the tree at `path`, if it is still `expect`, in which owners are translated by the
 /// user namespace `owners`; to be mounted by a child with [`crate::steps::Step::Attach`].
 pub fn translated(

@@ -26,6 +26,7 @@ use super::{
     Native,
     create::built,
     doors,
+    frame::Frame,
     lower::{self, Line, Unfinished},
     program::Program,
     shape::Shape,
@@ -50,7 +51,7 @@ pub(super) struct Birth {
     child: Ends,
     /// The child's own, which it has copies of once it is born.
     theirs: [OwnedFd; 2],
-    identity: Identity,
+    trees: Trees,
     house: Arc<House>,
     tree: Unfinished,
 }
@@ -89,8 +90,9 @@ impl Birth {
         if let Identity::Mapped { outside } = identity {
             map(&midwife, outside).map_err(built("map the sandbox's user"))?;
         }
-        let mut none = Trees::of(identity);
-        let steps = realize(lower::first(&identity, guest.line()), child, &mut none)?;
+        let mut trees = Trees::of(identity);
+        let first = lower::first(&identity, guest.line());
+        let steps = realize(first, child, &mut trees, None)?;
         let embryo = Embryo {
             steps,
             guest: guest.number(),
@@ -99,12 +101,13 @@ impl Birth {
         };
         let expected = embryo.expect_of(midwife).map_err(built("have the child made"))?;
         let house = native.house(shape.root);
-        let mut tree = lower::second(shape, &house);
-        let second = realize(std::mem::take(&mut tree.lines), child, &mut none)?;
+        let (mut tree, frame) = native.second(shape, &house);
+        let lines = std::mem::take(&mut tree.lines);
+        let second = realize(lines, child, &mut trees, frame.as_ref())?;
         expected.instruct(second).map_err(built("give the child its list"))?;
-        go(&orders, &[]);
+        go(&orders, &borrowed(trees.prepare()?));
         let theirs = [theirs, control];
-        Ok(Self { expected, guest, orders, child, theirs, identity, house, tree })
+        Ok(Self { expected, guest, orders, child, theirs, trees, house, tree })
     }
 
     /// Gives the child the rest of its list.
@@ -113,10 +116,13 @@ impl Birth {
         plan: &Plan,
         survey: &Survey,
     ) -> Result<Concluded, BackendError> {
-        let Self { expected, guest, orders, child, theirs, identity, house, tree } = self;
-        let mut trees = Trees::of(identity);
-        let mut rest = realize(tree.rest(plan, &house, survey), child, &mut trees)?;
+        let Self { expected, guest, orders, child, theirs, mut trees, house, tree } = self;
+        let mut rest = realize(tree.rest(plan, &house, survey), child, &mut trees, None)?;
         rest.push(Step::Descriptors { control: child.control });
+        if let Some(first) = rest.iter().position(|it| matches!(it, Step::Attach { .. })) {
+            // They come with a word of their own.
+            rest.insert(first, Step::Receive { orders: child.orders });
+        }
         expected.instruct(rest).map_err(built("give the child its list"))?;
         let mut newborn = expected.born().map_err(|it| unmade(&it.action, it.source))?;
         drop(theirs);
@@ -127,9 +133,7 @@ impl Birth {
         go(&orders, &[]);
         if !trees.is_empty() {
             // While the child does what comes before them.
-            let prepared: Vec<BorrowedFd<'_>> =
-                trees.prepare()?.iter().map(AsFd::as_fd).collect();
-            go(&orders, &prepared);
+            go(&orders, &borrowed(trees.prepare()?));
         }
         Ok(Concluded { newborn, guest, orders, trees })
     }
@@ -193,6 +197,10 @@ fn go(orders: &OwnedFd, descriptors: &[BorrowedFd<'_>]) {
     }
 }
 
+fn borrowed(all: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    all.iter().map(AsFd::as_fd).collect()
+}
+
 fn map(midwife: &Midwife, outside: u32) -> io::Result<()> {
     let pid = midwife.pid().as_raw_nonzero();
     let line = map_line(INSIDE, outside);
@@ -205,26 +213,27 @@ fn realize(
     lines: Vec<Line>,
     child: Ends,
     trees: &mut Trees,
+    frame: Option<&Frame>,
 ) -> Result<Vec<Step>, BackendError> {
+    // One more each for what is put between and at the end.
     let mut steps = Vec::with_capacity(lines.len() + 2);
     for line in lines {
-        let step = match line {
+        steps.push(match line {
             Line::Do(step) => step,
             Line::Join => Step::Join { orders: child.orders },
             Line::Receive => Step::Receive { orders: child.orders },
             Line::Hand => Step::Hand { to: child.orders },
             Line::Doors(doors) => Step::Doors { doors: doors.into(), to: child.orders },
             Line::Show { share, attributes, target } => {
-                let none = trees.is_empty();
-                let show = trees.show(share, attributes, target)?;
-                if none && !trees.is_empty() {
-                    // They come with a word of their own.
-                    steps.push(Step::Receive { orders: child.orders });
-                }
-                show
+                trees.show(share, attributes, target)?
             }
-        };
-        steps.push(step);
+            Line::Frame { part, attributes, target } => {
+                let frame = frame.ok_or_else(|| {
+                    built("show what every sandbox has")(io::Error::other("nothing was laid"))
+                })?;
+                trees.show_own(&frame.part(part), attributes, target)
+            }
+        });
     }
     Ok(steps)
 }

@@ -4,7 +4,15 @@ use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
 use bulkhead_policy::Disk;
 
-use super::{Native, create::built, program::Program, shape::Parts, survey::House};
+use super::{
+    Native,
+    create::built,
+    frame::Frame,
+    lower,
+    program::Program,
+    shape::{Parts, Shape},
+    survey::House,
+};
 use crate::{BackendError, identity, workspace::disk::FoundDisk};
 
 /// What is the same for all of them.
@@ -23,7 +31,13 @@ impl Common {
         Ok(Self {
             guest: Program::for_many(state, &identity::expected())
                 .map_err(built("seal the guest"))?,
-            house: Arc::new(House::survey(Parts::Host)),
+            house: {
+                let house = House::survey(Parts::Host);
+                // Where it cannot be laid each makes its own.
+                let (_, made) = lower::second_framed(Shape::USUAL, &house);
+                Frame::of(state, made).lay().ok();
+                Arc::new(house)
+            },
             // What is wrong with it is told by the sandbox that has it.
             disk: FoundDisk::survey(disk).ok().map(|it| (disk.clone(), it)),
         })

@@ -14,10 +14,11 @@ use super::{
     birth::Finished,
     copier::Source,
     embryo::Embryo,
-    lower,
+    frame::Frame,
+    lower::{self, Unfinished},
     sandbox::{Held, NativeSandbox},
-    shape::Shape,
-    survey::survey,
+    shape::{Parts, Settings, Shape},
+    survey::{House, survey},
 };
 use crate::{
     BackendError,
@@ -69,6 +70,19 @@ pub(super) fn built(action: &'static str) -> impl Fn(io::Error) -> BackendError 
 }
 
 impl Native {
+    /// The second list of a sandbox of `shape`, and the frame that it shows, if one is laid for it.
+    pub(super) fn second(&self, shape: Shape, house: &House) -> (Unfinished, Option<Frame>) {
+        if (shape.root, shape.settings) == (Parts::Host, Settings::Shown) {
+            let (tree, made) = lower::second_framed(shape, house);
+            let frame = Frame::of(&self.state, made);
+            if frame.is_laid() {
+                return (tree, Some(frame));
+            }
+            *self.unlaid.lock().unwrap_or_else(PoisonError::into_inner) = Some(frame);
+        }
+        (lower::second(shape, house), None)
+    }
+
     /// The sandbox that was begun ahead, if it is the one that is wanted, or else a new one.
     fn embryo(&self, id: &str, shape: Shape) -> Result<Embryo, BackendError> {
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -118,7 +132,7 @@ pub(super) fn describe(native: &Native, plan: &Plan) -> Result<Vec<String>, Back
         Network::Host => None,
     };
     let mut lines = lower::first(&identity, None);
-    let mut tree = lower::second(shape, &house);
+    let (mut tree, _) = native.second(shape, &house);
     lines.append(&mut tree.lines);
     lines.extend(tree.rest(plan, &house, &survey));
     Ok(network.into_iter().chain(lines.iter().map(ToString::to_string)).collect())

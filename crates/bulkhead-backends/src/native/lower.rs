@@ -20,6 +20,7 @@ use bulkhead_spec::{self as spec, escape_bytes};
 pub(super) use self::disk::parts;
 use self::paths::Steps;
 use super::{
+    frame::Made,
     image::Layers,
     root,
     shape::{Parts, Shape},
@@ -40,6 +41,9 @@ const OWN_BYTES: u64 = 1 << 20;
 const MOST_BYTES: u64 = 1 << 40;
 const MOST_INODES: u64 = 100_000_000;
 
+/// Where settings are that sandboxes differ in: `/etc` has links to them.
+const OWN_SETTINGS: &str = "/var/settings";
+
 /// One line of a blueprint.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
@@ -53,6 +57,8 @@ pub(super) enum Line {
     Doors(Vec<Door>),
     /// Hand the base to the parent.
     Hand,
+    /// A part of the frame, by its name.
+    Frame { part: &'static str, attributes: Attributes, target: Place },
     /// A part of the host's tree whose owner appears as the sandbox's user.
     Show { share: Share, attributes: Attributes, target: Place },
 }
@@ -64,6 +70,9 @@ impl fmt::Display for Line {
             Self::Join => Step::Join { orders: -1 }.fmt(out),
             Self::Receive => out.write_str("wait for the next list"),
             Self::Hand => Step::Hand { to: -1 }.fmt(out),
+            Self::Frame { part, target, .. } => {
+                write!(out, "show `{part}` of the frame at `{target}`")
+            }
             Self::Doors(doors) => Step::Doors { doors: doors.clone().into(), to: -1 }.fmt(out),
             Self::Show { share, attributes, target } => {
                 let from = escape_bytes(share.from.as_os_str().as_encoded_bytes());
@@ -106,7 +115,17 @@ pub(super) fn second(shape: Shape, house: &House) -> Unfinished {
         Parts::Host => Way::Ours,
         Parts::Other => Way::Foreign,
     };
-    let mut steps = Steps::new(root);
+    list(shape, house, Steps::new(root))
+}
+
+/// The same with a frame, which is laid somewhere; and what it consists of.
+pub(super) fn second_framed(shape: Shape, house: &House) -> (Unfinished, Vec<Made>) {
+    let mut unfinished = list(shape, house, Steps::framed(Way::Ours));
+    let frame = unfinished.steps.frame();
+    (unfinished, frame)
+}
+
+fn list(shape: Shape, house: &House, mut steps: Steps) -> Unfinished {
     if shape.root == Parts::Host {
         steps.again(c"root", paths::base(c"new"));
         own(&mut steps, house, None);
@@ -213,14 +232,18 @@ fn own(steps: &mut Steps, house: &House, layers: Option<&Layers>) {
         // Much of it is shown, and none of it is anybody's but the administrator's.
         steps.push(Step::Dir { path: paths::base(c"etc"), mode: 0o755 });
         steps.bind(c"/etc", None, paths::base(c"etc"), Attributes::ReadOnly);
+        if steps.is_framed() {
+            framed(steps, "etc", Attributes::ReadOnly);
+        }
     }
     for entry in &house.own {
         match entry {
             Entry::Link { path, to } => steps.link(path, to),
-            Entry::Is { path, looked } if path.starts_with("/etc") => {
+            Entry::Is { path, stamp, .. } if steps.copy(path, *stamp) => {}
+            Entry::Is { path, looked, .. } if path.starts_with("/etc") => {
                 steps.show_again(&paths::staged(path), path, looked.kind);
             }
-            Entry::Is { path, looked } => steps.show(path, *looked, Attributes::ReadOnly),
+            Entry::Is { path, looked, .. } => steps.show(path, *looked, Attributes::ReadOnly),
         }
     }
     let linked = layers.is_some_and(|it| it.linked_var_tmp);
@@ -242,18 +265,34 @@ fn own(steps: &mut Steps, house: &House, layers: Option<&Layers>) {
     dev::lower(steps, house);
 }
 
-/// Settings that are not the host's, the same in every sandbox.
+/// Shows a part of the frame in the root.
+fn framed(steps: &mut Steps, part: &'static str, attributes: Attributes) {
+    let path = Path::new("/").join(part);
+    steps.dir_all(&path);
+    let target = steps.place(&path);
+    steps.lines.push(Line::Frame { part, attributes, target });
+}
+
+/// Settings that are not the host's: those that are the same in every sandbox, and links to the others.
 fn settings(steps: &mut Steps) {
     steps.file("/etc/group", &format!("{}sandbox:x:{INSIDE}:\n", root::GROUP));
     steps.file("/etc/hosts", root::HOSTS);
-    steps.file("/etc/hostname", "bulkhead\n");
     steps.file("/etc/nsswitch.conf", root::NSSWITCH);
+    for name in ["hostname", "machine-id", "passwd", "resolv.conf"] {
+        steps.link(&Path::new("/etc").join(name), setting(name).as_ref());
+    }
+    steps.file(&setting("hostname"), "bulkhead\n");
 }
 
 /// Who programs are.
 fn user(steps: &mut Steps, plan: &Plan) {
     let user = format!("sandbox:x:{INSIDE}:{INSIDE}:sandbox:{}:/bin/bash\n", plan.home());
-    steps.file("/etc/passwd", &format!("{}{user}", root::PASSWD));
+    steps.file(&setting("passwd"), &format!("{}{user}", root::PASSWD));
+}
+
+/// Where a setting is that sandboxes differ in.
+fn setting(name: &str) -> String {
+    format!("{OWN_SETTINGS}/{name}")
 }
 
 fn home(steps: &mut Steps, plan: &Plan, survey: &Survey) {
@@ -272,13 +311,17 @@ fn nameplate(steps: &mut Steps, plan: &Plan, survey: &Survey) {
     let host = CString::new(plate.host.as_str()).unwrap_or_default();
     steps.push(Step::Hostname(host));
     let files = [
-        ("/etc/hostname", format!("{}\n", plate.host)),
-        ("/etc/machine-id", format!("{}\n", plate.machine)),
+        ("hostname", format!("{}\n", plate.host)),
+        ("machine-id", format!("{}\n", plate.machine)),
     ];
     // An image whose `/etc` is no directory of its own gets none of our settings.
     let settings = survey.layers.as_ref().is_none_or(|it| !it.files.is_empty());
-    for (path, content) in files.iter().filter(|_| settings) {
-        steps.rewrite(path, content);
+    for (name, content) in files.iter().filter(|_| settings) {
+        let path = match survey.root {
+            None => setting(name),
+            Some(_) => format!("/etc/{name}"),
+        };
+        steps.rewrite(&path, content);
     }
     let boot = Path::new("/proc/sys/kernel/random/boot_id");
     let content = format!("{}\n", plate.boot).into_bytes().into();
@@ -305,10 +348,13 @@ fn names(steps: &mut Steps, plan: &Plan, survey: &Survey) {
     let content = match plan.network() {
         spec::Network::None => root::NO_NAMES,
         spec::Network::Proxy | spec::Network::Observe => root::OUR_NAMES,
-        spec::Network::Open => return,
+        spec::Network::Open => match &survey.names {
+            Some(names) => names,
+            None => return,
+        },
     };
     match survey.root {
-        None => steps.file("/etc/resolv.conf", content),
+        None => steps.file(&setting("resolv.conf"), content),
         // Without a network it does not matter whom the root's own file names.
         Some(_) if plan.network() == spec::Network::None => {}
         Some(_) => steps.rewrite("/etc/resolv.conf", content),

@@ -1,5 +1,7 @@
 //! What must be known of a plan before a sandbox for it can be begun.
 
+use std::path::Path;
+
 use bulkhead_linux::midwife::Network;
 use bulkhead_policy::Plan;
 use bulkhead_spec as spec;
@@ -9,6 +11,16 @@ use bulkhead_spec as spec;
 pub(super) struct Shape {
     pub(super) network: Network,
     pub(super) root: Parts,
+    pub(super) settings: Settings,
+}
+
+/// How its `/etc` comes about, if its root is the host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settings {
+    /// It is shown, if it was laid.
+    Shown,
+    /// It is made, because something of the plan's is to lie in it.
+    Made,
 }
 
 /// What its root is made of.
@@ -22,7 +34,8 @@ pub(super) enum Parts {
 
 impl Shape {
     /// What most plans ask for.
-    pub(super) const USUAL: Self = Self { network: Network::Own, root: Parts::Host };
+    pub(super) const USUAL: Self =
+        Self { network: Network::Own, root: Parts::Host, settings: Settings::Shown };
 
     pub(super) fn of(plan: &Plan) -> Self {
         let network = match plan.network() {
@@ -33,6 +46,12 @@ impl Shape {
             spec::Root::Host => Parts::Host,
             spec::Root::Directory(_) | spec::Root::Image(_) => Parts::Other,
         };
-        Self { network, root }
+        let within = |path: &Path| path.starts_with("/etc");
+        let mounts = plan.mounts().iter().map(|it| it.to.as_path());
+        let workspace = plan.workspace().map(|it| it.dir.as_path());
+        let tmpfs = plan.tmpfs().iter().map(spec::GuestPath::as_path);
+        let mut places = mounts.chain(workspace).chain(tmpfs).chain([plan.home().as_path()]);
+        let settings = if places.any(within) { Settings::Made } else { Settings::Shown };
+        Self { network, root, settings }
     }
 }

@@ -12,10 +12,11 @@ use std::{
 use bulkhead_image::InUse;
 use bulkhead_linux::mounts::Looked;
 use bulkhead_policy::Plan;
-use bulkhead_spec::{Access, Root};
+use bulkhead_spec::{Access, Network, Root};
 use rustix::fs::FileType;
 
 use super::{
+    frame::Stamp,
     image::{self, Layers},
     root,
     shape::Parts,
@@ -51,13 +52,15 @@ pub(super) struct Survey {
     pub(super) protections: Vec<Protection>,
     /// What the private disk begins with, and where it is kept.
     pub(super) disk: FoundDisk,
+    /// Whom the host asks for names, if the sandbox is to ask the same.
+    pub(super) names: Option<String>,
 }
 
 /// One path of the host's own tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// A file or directory.
-    Is { path: PathBuf, looked: Looked },
+    /// A file or directory; what a small file of settings is known by that may be copied.
+    Is { path: PathBuf, looked: Looked, stamp: Option<Stamp> },
     /// A symbolic link.
     Link { path: PathBuf, to: OsString },
 }
@@ -100,7 +103,12 @@ pub(super) fn survey(
     }
     shares.sort_by_key(|it| it.to.components().count());
     let layers = image.map(|it| image::layers(plan, it));
-    Ok(Survey { root, layers, shares, protections, disk })
+    let names = match plan.network() {
+        // A host without one has no names either.
+        Network::Open => std::fs::read_to_string("/etc/resolv.conf").ok(),
+        Network::None | Network::Proxy | Network::Observe => None,
+    };
+    Ok(Survey { root, layers, shares, protections, disk, names })
 }
 
 /// Those of `paths` that exist.
@@ -114,5 +122,7 @@ fn entry(path: PathBuf) -> io::Result<Entry> {
         let to = std::fs::read_link(&path)?.into_os_string();
         return Ok(Entry::Link { path, to });
     }
-    Ok(Entry::Is { path, looked })
+    let file = looked.kind == FileType::RegularFile;
+    let stamp = if file { Stamp::of(&path)? } else { None };
+    Ok(Entry::Is { path, looked, stamp })
 }

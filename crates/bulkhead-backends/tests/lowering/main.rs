@@ -68,7 +68,7 @@ fn check(name: &str, steps: &str) {
     settings.set_snapshot_suffix(if user.is_root() { "as_root" } else { "as_user" });
     settings.add_filter(r"`1000 \d+ 1`", "`1000 USER 1`");
     // Numbered by the steps before, some of which are left out.
-    settings.add_filter(r"(lower|upper)/\d+", "$1/N");
+    settings.add_filter(r"(lower|upper)\d+", "${1}N");
     settings.set_omit_expression(true);
     settings.bind(|| assert_snapshot!(name, steps));
 }

@@ -224,6 +224,37 @@ fn a_dry_run_runs_nothing() {
 }
 
 #[test]
+fn an_open_network_asks_whom_the_host_asks_for_names() {
+    let host = Host::new();
+    let names = fs::read_to_string("/etc/resolv.conf").unwrap();
+    // Twice: the first time it is made, from then on most of `/etc` is shown.
+    for _ in 0..2 {
+        let args = ["run", "--quiet", "--net", "open", "--", "cat", "/etc/resolv.conf"];
+        assert_eq!(host.bulkhead(args).stdout, names);
+    }
+}
+
+#[test]
+fn settings_are_those_of_the_host_whether_they_are_made_or_shown() {
+    let host = Host::new();
+    let seen = || {
+        let ran = host.bulkhead(["run", "--", "sh", "-c", "cat /etc/services /etc/profile"]);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran.stdout
+    };
+    let expected = ["/etc/services", "/etc/profile"].map(|it| fs::read_to_string(it).unwrap());
+    // The first makes it and has it laid, the second is shown that.
+    assert_eq!([seen(), seen()], [expected.concat(), expected.concat()]);
+    let frames = || fs::read_dir(host.state().join("frames")).unwrap().flatten();
+    let laid: Vec<_> = frames().map(|it| it.path()).collect();
+    let [frame] = laid.as_slice() else { panic!("{laid:?}") };
+    // Of another frame than that of this host nobody is shown anything.
+    fs::rename(frame, frame.with_file_name("0123456789abcdef")).unwrap();
+    assert_eq!(seen(), expected.concat());
+    assert_eq!(frames().count(), 2);
+}
+
+#[test]
 fn nothing_of_ours_is_on_stdout_and_nothing_at_all_on_stderr_of_a_quiet_run() {
     let host = Host::new();
     let ran = host.bulkhead(["run", "--quiet", "--net", "open", "--", "echo", "x"]);

@@ -23,9 +23,20 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::native) struct Trees {
     identity: Identity,
-    wanted: Vec<(Share, Attributes)>,
+    wanted: Vec<(Wanted, Attributes)>,
+    /// How many there were before those.
+    before: usize,
     translations: Translations,
     prepared: Vec<OwnedFd>,
+}
+
+/// What is to be prepared.
+#[derive(Debug)]
+enum Wanted {
+    /// Whose owner appears as the sandbox's user.
+    Share(Share),
+    /// As it is: ours, where only we can go.
+    Own(CString),
 }
 
 impl Trees {
@@ -36,6 +47,7 @@ impl Trees {
         Self {
             identity,
             wanted: Vec::new(),
+            before: 0,
             translations: Translations::default(),
             prepared: Vec::new(),
         }
@@ -61,25 +73,50 @@ impl Trees {
                 attributes,
             }),
             Identity::Mapped { .. } => {
-                let tree = self.wanted.len();
-                if tree == Self::MOST {
+                if self.wanted.len() == Self::MOST {
                     return Err(refused(&share, "more than 64 things are shared"));
                 }
-                self.wanted.push((share, attributes));
-                Ok(Step::Attach { tree, target })
+                Ok(self.attach((Wanted::Share(share), attributes), target))
             }
         }
     }
 
-    /// Prepares them, in the order of the steps that show them.
+    /// The step that shows something of ours at `target`.
+    pub(super) fn show_own(
+        &mut self,
+        from: &Path,
+        attributes: Attributes,
+        target: Place,
+    ) -> Step {
+        let source = path(from);
+        match self.identity {
+            Identity::Own { .. } => Step::Bind { source, expect: None, target, attributes },
+            Identity::Mapped { .. } => self.attach((Wanted::Own(source), attributes), target),
+        }
+    }
+
+    fn attach(&mut self, wanted: (Wanted, Attributes), target: Place) -> Step {
+        let tree = self.before + self.wanted.len();
+        self.wanted.push(wanted);
+        Step::Attach { tree, target }
+    }
+
+    /// Prepares them, in the order of the steps that show them, and returns those that were not
+    /// prepared before.
     pub(super) fn prepare(&mut self) -> Result<&[OwnedFd], BackendError> {
+        let first = self.prepared.len();
         if let Identity::Mapped { outside } = self.identity {
-            for (share, attributes) in std::mem::take(&mut self.wanted) {
-                let translated = self.translate(&share, attributes, outside)?;
-                self.prepared.push(translated);
+            for (wanted, attributes) in std::mem::take(&mut self.wanted) {
+                let prepared = match wanted {
+                    Wanted::Share(share) => self.translate(&share, attributes, outside)?,
+                    Wanted::Own(path) => mounts::restricted(&path, attributes)
+                        .map_err(built("show what every sandbox has"))?,
+                };
+                self.prepared.push(prepared);
             }
         }
-        Ok(&self.prepared)
+        self.before = self.prepared.len();
+        Ok(self.prepared.get(first..).unwrap_or_default())
     }
 
     fn translate(

@@ -25,10 +25,14 @@ const LINKS: [(&str, &str); 5] = [
 pub(super) fn lower(steps: &mut Steps, house: &House) {
     // A directory of the base, so that nothing of another root's `/dev` is used: an image that
     // ships `/dev/null` as a link once led masks astray (CVE-2025-31133).
-    steps.push(Step::Dir { path: base(c"dev"), mode: 0o755 });
-    steps.private(c"dev", "/dev".as_ref());
+    if steps.is_framed() {
+        super::framed(steps, "dev", Attributes::Device);
+    } else {
+        steps.push(Step::Dir { path: base(c"dev"), mode: 0o755 });
+        steps.private(c"dev", "/dev".as_ref());
+    }
     for entry in &house.devices {
-        if let Entry::Is { path, looked } = entry
+        if let Entry::Is { path, looked, .. } = entry
             && looked.kind == FileType::CharacterDevice
         {
             steps.show_again(&outside(path), path, looked.kind);

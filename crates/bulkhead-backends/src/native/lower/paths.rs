@@ -13,6 +13,7 @@ use bulkhead_linux::{
 use rustix::fs::FileType;
 
 use super::Line;
+use crate::native::frame::{self, Made, Stamp};
 
 #[derive(Debug)]
 pub(super) struct Steps {
@@ -22,6 +23,8 @@ pub(super) struct Steps {
     made: Paths,
     /// Where something of the host's is mounted: nothing is made below.
     covered: Paths,
+    /// What is not made but shown, if that can be.
+    frame: Option<Vec<Made>>,
 }
 
 /// Some paths, kept and compared as bytes, those of one length together: `Path` compares part by
@@ -106,7 +109,43 @@ fn below(base: &[u8], path: &[u8]) -> CString {
 impl Steps {
     /// An empty list for a root of which `root` made the directories.
     pub(super) fn new(root: Way) -> Self {
-        Self { lines: Vec::new(), root, made: Paths::default(), covered: Paths::default() }
+        let (made, covered) = (Paths::default(), Paths::default());
+        Self { lines: Vec::new(), root, made, covered, frame: None }
+    }
+
+    /// The same, for a root whose `/etc` and `/dev` are shown.
+    pub(super) fn framed(root: Way) -> Self {
+        Self { frame: Some(Vec::new()), ..Self::new(root) }
+    }
+
+    /// What is to be shown instead of made.
+    pub(super) fn frame(&mut self) -> Vec<Made> {
+        self.frame.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    pub(super) fn is_framed(&self) -> bool {
+        self.frame.is_some()
+    }
+
+    /// Has `path` made, or notes that it is to be shown.
+    fn make(&mut self, path: &[u8], made: Made) {
+        let place = self.spot(path);
+        match &mut self.frame {
+            Some(frame) if frame::holds(path) => frame.push(made),
+            Some(_) | None => self.push(made.step(place)),
+        }
+    }
+
+    /// Whether what is at `path` is a copy of what the host has there.
+    pub(super) fn copy(&mut self, path: &Path, stamp: Option<Stamp>) -> bool {
+        let at = plain(path);
+        match (&mut self.frame, stamp) {
+            (Some(frame), Some(stamp)) if frame::holds(&at) => {
+                frame.push(Made::Copy { path: at.to_vec(), stamp });
+                true
+            }
+            (_, _) => false,
+        }
     }
 
     /// Where `path` is, and how far the way to it can be trusted.
@@ -146,7 +185,7 @@ impl Steps {
         }
         self.dirs(parent);
         self.made.insert(path);
-        self.push(Step::Dir { path: self.spot(path), mode: 0o755 });
+        self.make(path, Made::Dir { path: path.to_vec() });
     }
 
     fn parents(&mut self, path: &[u8]) {
@@ -158,7 +197,8 @@ impl Steps {
     pub(super) fn file(&mut self, path: &str, content: &str) {
         let path = plain(Path::new(path));
         self.parents(&path);
-        self.push(Step::File { path: self.spot(&path), content: content.as_bytes().into() });
+        let content = content.as_bytes().into();
+        self.make(&path, Made::File { path: path.to_vec(), content });
     }
 
     /// A file in the place of whatever is there.
@@ -172,7 +212,7 @@ impl Steps {
         let path = plain(path);
         self.parents(&path);
         let to = CString::new(to.as_encoded_bytes()).unwrap_or_default();
-        self.push(Step::Link { path: self.spot(&path), to });
+        self.make(&path, Made::Link { path: path.to_vec(), to });
     }
 
     /// Something to mount on, of the right kind.
@@ -183,7 +223,7 @@ impl Steps {
         }
         self.parents(&path);
         if !self.covered.hold(&path) {
-            self.push(Step::File { path: self.spot(&path), content: Box::default() });
+            self.make(&path, Made::File { path: path.to_vec(), content: Box::default() });
         }
     }
 
