@@ -37,6 +37,16 @@ impl Scratch {
         Ok(path)
     }
 
+    /// A copy of `program` as `install.sh` lays it: written in one piece.
+    pub(crate) fn laid(&self, program: &Path) -> Result<PathBuf, Trouble> {
+        let copy = self.path().join("bulkhead");
+        let failed = || format!("could not copy `{}`", program.display());
+        let bytes = fs::read(program).or_trouble(failed)?;
+        fs::write(&copy, bytes).or_trouble(failed)?;
+        fs::set_permissions(&copy, Permissions::from_mode(0o755)).or_trouble(failed)?;
+        Ok(copy)
+    }
+
     /// Makes a directory in it that belongs to `account`, or to us if there is none.
     pub(crate) fn dir_of(
         &self,

@@ -24,12 +24,12 @@ pub(crate) fn here() -> usize {
     }
 }
 
-/// Has `child`, which was just made, begin on another processor than this one, if there is another
+/// Has `child`, which was just made, begin on another processor than `here`, if there is another
 /// that we may use. Where it runs from then on is up to the kernel, as before.
 ///
 /// Nothing depends on it: who cannot be moved begins later.
-pub(crate) fn begin(child: Pid) {
-    move_away(Some(child), here());
+pub(crate) fn begin(child: Pid, here: usize) {
+    move_away(Some(child), here);
 }
 
 /// The same, said by the child itself if it is on the processor `from` of its parent: one that gets its

@@ -36,6 +36,15 @@ pub enum Network {
     Host,
 }
 
+/// What the other processors are busy with while a sandbox is born.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// Nothing that matters more: the birth goes on there.
+    Idle,
+    /// As much as this one, with other births: it goes on wherever the kernel has it.
+    Busy,
+}
+
 /// A process that makes what a child is born in. Dropping it ends it.
 #[derive(Debug)]
 pub struct Midwife {
@@ -51,8 +60,8 @@ pub struct Midwife {
 #[derive(Debug)]
 struct Bag {
     network: Network,
-    /// The processor of the parent when she was called.
-    parents: usize,
+    /// The processor of the parent when she was called, if she is to leave it to her.
+    parents: Option<usize>,
     /// Readable when she is called.
     called: OwnedFd,
     /// Readable when the parent has ended.
@@ -93,10 +102,11 @@ const ACTIONS: [&str; 3] = ["make a network", "wait for the parent", "make new n
 
 impl Midwife {
     /// Makes the process, with the user namespace of the child, and lets it begin.
-    pub fn call(network: Network) -> io::Result<Self> {
+    pub fn call(network: Network, others: Others) -> io::Result<Self> {
+        let parents = (others == Others::Idle).then(beside::here);
         let bag = Box::new(Bag {
             network,
-            parents: beside::here(),
+            parents,
             called: eventfd(0, EventfdFlags::CLOEXEC)?,
             parent: orphan::parent_to_be()?,
             unborn: OnceLock::new(),
@@ -114,7 +124,9 @@ impl Midwife {
         // after it was waited for; `attend` allocates nothing and never returns.
         unsafe { clone(&cradle, attend, &raw const *bag) }?;
         let Child { pid, pidfd } = told.take().ok_or(Errno::CHILD)?;
-        beside::begin(pid);
+        if let Some(here) = parents {
+            beside::begin(pid, here);
+        }
         Ok(Self { pid, pidfd, ended: false, bag, _stack: stack })
     }
 
@@ -207,7 +219,9 @@ extern "C" fn attend(bag: *const Bag) -> ! {
 }
 
 fn work(bag: &Bag) -> Result<(), Errno> {
-    beside::step_aside(bag.parents);
+    if let Some(parents) = bag.parents {
+        beside::step_aside(parents);
+    }
     match bag.network {
         Network::Own => bag.socket.store(network::leave()?.into_raw_fd(), Ordering::Release),
         Network::Host => {}

@@ -19,7 +19,7 @@ use crate::bench::dockerd::Dockerd;
 use crate::bench::spawner::{Invocation, Stage};
 use crate::programs;
 use crate::scratch::Scratch;
-use crate::trouble::{OrTrouble, Trouble};
+use crate::trouble::Trouble;
 
 /// How many runs a contestant can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Field {
             docker,
             bundle,
             cgroup,
-            bulkhead: bulkhead.and_then(|it| laid(&it, &scratch)).map_err(|it| it.sentence()),
+            bulkhead: bulkhead.and_then(|it| scratch.laid(&it)).map_err(|it| it.sentence()),
             account,
             home: scratch.dir("home")?,
             dir: scratch.dir("work")?,
@@ -206,17 +206,6 @@ impl Field {
     fn invocation(&self, program: PathBuf, args: Vec<String>) -> Invocation {
         Invocation { program, args, env: environment(&self.home), dir: self.dir.clone() }
     }
-}
-
-/// A copy of `program` as `install.sh` lays it: written in one piece.
-fn laid(program: &Path, scratch: &Scratch) -> Result<PathBuf, Trouble> {
-    let copy = scratch.path().join("bulkhead");
-    let failed = || format!("could not copy `{}`", program.display());
-    let bytes = std::fs::read(program).or_trouble(failed)?;
-    std::fs::write(&copy, bytes).or_trouble(failed)?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&copy, mode).or_trouble(failed)?;
-    Ok(copy)
 }
 
 fn on_host(invocation: Invocation) -> Attempt {

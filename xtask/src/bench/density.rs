@@ -62,9 +62,9 @@ struct Results {
 
 pub(crate) fn run(args: &DensityArgs) -> Result<ExitCode, Trouble> {
     let machine = Machine::before_the_run();
-    let bulkhead = args.common.bulkhead()?;
     let account = args.user.as_deref().map(Account::named).transpose()?;
     let scratch = Scratch::new()?;
+    let bulkhead = scratch.laid(&args.common.bulkhead()?)?;
     let crowd = Crowd::new(bulkhead.clone(), &scratch, account)?;
 
     // One life before the count starts: what is made once and stays is not a leak.

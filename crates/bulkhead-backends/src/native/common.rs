@@ -2,6 +2,7 @@
 
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
+use bulkhead_linux::midwife::Others;
 use bulkhead_policy::Disk;
 
 use super::{
@@ -48,6 +49,11 @@ impl Native {
     /// The guest of every sandbox, if there will be many.
     pub(super) fn guest(&self) -> Option<&Arc<OwnedFd>> {
         self.common.get().and_then(|it| it.guest.as_ref())
+    }
+
+    /// What the other processors do while one is born: if there will be many, they bear the others.
+    pub(super) fn others(&self) -> Others {
+        if self.common.get().is_some() { Others::Busy } else { Others::Idle }
     }
 
     /// What a sandbox sees of this host whose root is made of `parts`.

@@ -47,9 +47,8 @@ impl Embryo {
     ) -> Result<Self, BackendError> {
         let midwife = match midwife {
             Some(midwife) => midwife,
-            None => {
-                Midwife::call(shape.network).map_err(|it| unmade("make new namespaces", it))?
-            }
+            None => Midwife::call(shape.network, native.others())
+                .map_err(|it| unmade("make new namespaces", it))?,
         };
         // A tree that a process must be born in counts its time, too.
         let needed = native.cgroups.holds(Feature::CpuTime).is_some();

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use bulkhead_linux::birth::Embryo;
 use bulkhead_linux::memfd::Unsealed;
-use bulkhead_linux::midwife::{Midwife, Network};
+use bulkhead_linux::midwife::{Midwife, Network, Others};
 use bulkhead_linux::steps::Step;
 use rustix::io::fcntl_dupfd_cloexec;
 
@@ -97,7 +97,7 @@ fn children() -> Vec<String> {
 #[test]
 fn a_midwife_that_is_not_needed_goes() {
     for network in [Network::Own, Network::Host] {
-        let midwife = Midwife::call(network).unwrap();
+        let midwife = Midwife::call(network, Others::Idle).unwrap();
         let pid = midwife.pid().as_raw_nonzero().to_string();
         assert!(children().contains(&pid));
         drop(midwife);
@@ -113,7 +113,7 @@ fn a_child_that_nobody_waits_for_goes_with_its_midwife() {
         let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
         let keep = vec![wait.as_raw_fd()];
         let embryo = Embryo { steps, guest: None, keep, cgroup: None };
-        drop(embryo.expect_of(Midwife::call(Network::Own).unwrap()).unwrap());
+        drop(embryo.expect_of(Midwife::call(Network::Own, Others::Idle).unwrap()).unwrap());
     }
     let left = || children().into_iter().filter(|it| !before.contains(it)).count();
     // Other tests have children, too, for a while.
@@ -130,7 +130,7 @@ fn a_child_keeps_nothing_open_that_it_does_not_need() {
     let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
     let keep = vec![wait.as_raw_fd()];
     let embryo = Embryo { steps, guest: None, keep, cgroup: None };
-    let midwife = Midwife::call(Network::Own).unwrap();
+    let midwife = Midwife::call(Network::Own, Others::Idle).unwrap();
     let expected = embryo.expect_of(midwife).unwrap();
     // Opened while the child is being born, and closed again: whoever reads sees the end.
     let (mut ours, theirs) = UnixStream::pair().unwrap();
@@ -146,7 +146,8 @@ fn a_birth_that_the_kernel_refuses_is_told() {
     let directory = File::open("/").unwrap();
     let cgroup = Some(directory.as_fd());
     let embryo = Embryo { steps: vec![], guest: None, keep: vec![], cgroup };
-    let expected = embryo.expect_of(Midwife::call(Network::Own).unwrap()).unwrap();
+    let expected =
+        embryo.expect_of(Midwife::call(Network::Own, Others::Idle).unwrap()).unwrap();
     let failed = expected.born().unwrap_err();
     assert_eq!(
         (failed.action.as_str(), failed.source.raw_os_error()),

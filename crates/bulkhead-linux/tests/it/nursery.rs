@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use bulkhead_linux::birth::{Embryo, Newborn, StepFailed, map_line};
-use bulkhead_linux::midwife::{Midwife, Network};
+use bulkhead_linux::midwife::{Midwife, Network, Others};
 use bulkhead_linux::mounts::{Attributes, look};
 use bulkhead_linux::steps::{Groups, Kind, Step};
 
@@ -96,7 +96,7 @@ fn first() -> Vec<Step> {
 
 /// The child of `embryo`, when it is there.
 pub(super) fn born(embryo: Embryo<'_>, network: Network) -> Newborn {
-    let expected = embryo.expect_of(Midwife::call(network).unwrap()).unwrap();
+    let expected = embryo.expect_of(Midwife::call(network, Others::Idle).unwrap()).unwrap();
     let mut newborn = expected.born().unwrap();
     newborn.switch_loopback_on().unwrap();
     newborn

@@ -1,6 +1,6 @@
 //! Where the rooms are, and how they are made and used.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) fn prepare(bulkhead: PathBuf) -> Result<Self, Trouble> {
+    pub(super) fn prepare(bulkhead: &Path) -> Result<Self, Trouble> {
         // This stands where the command or the server would, and both do so.
         prompt::ask(Children::Usual);
         let scratch = Scratch::new()?;
@@ -41,8 +41,8 @@ impl Site {
             journal: Journal::new(&state, &run),
             admission: Admission { reserve: Reserve::default(), state },
             runtime: runtime.or_trouble(|| "could not start".to_owned())?,
+            bulkhead: scratch.laid(bulkhead)?,
             scratch,
-            bulkhead,
             home,
         })
     }
