@@ -74,6 +74,42 @@ pub struct Claim {
     lock: File,
 }
 
+/// Rooms that are begun one after another, while nobody else begins any.
+#[derive(Debug)]
+pub struct Series<'a> {
+    journal: &'a Journal,
+    sync: Sync,
+    _turn: File,
+}
+
+impl Series<'_> {
+    /// Writes `record`, one of those, down and takes the lock of its room, before anything of it is made.
+    pub fn begin(&self, record: &Record) -> Result<Claim, JournalError> {
+        let Self { journal, sync, .. } = self;
+        let claimed = journal.claim(&journal.state, record, *sync);
+        let claim = claimed.map_err(|error| {
+            let held = error.kind() == io::ErrorKind::WouldBlock;
+            if held { in_use(record) } else { not_begun(error) }
+        })?;
+        if let Err(error) = self.give_name(record) {
+            claim.erase().map_err(not_begun)?;
+            return Err(not_begun(error));
+        }
+        Ok(claim)
+    }
+
+    fn give_name(&self, record: &Record) -> io::Result<()> {
+        if self.sync == Sync::Each {
+            File::open(&self.journal.state)?.sync_all()?;
+        }
+        self.journal.give_name(record)
+    }
+}
+
+fn not_begun(source: io::Error) -> JournalError {
+    JournalError::System { action: "begin a room", source }
+}
+
 impl Journal {
     /// The journal below `state`, with sockets below `runtime`.
     pub fn new(state: &Path, runtime: &Path) -> Self {
@@ -92,21 +128,18 @@ impl Journal {
         if let Pooled::Parked { key, .. } = &record.pool {
             return self.park(record, key);
         }
-        let claims = self.begin_all(std::slice::from_ref(record))?;
-        let none = || io::Error::other("the room was not begun");
-        let failed = |source| JournalError::System { action: "begin a room", source };
-        claims.into_iter().next().ok_or_else(none).map_err(failed)
+        self.series(std::slice::from_ref(record))?.begin(record)
     }
 
-    /// Begins the rooms of `records`, all of them or none. Those of many are on the disk when they have
-    /// [settled](Self::settle).
-    pub fn begin_all(&self, records: &[Record]) -> Result<Vec<Claim>, JournalError> {
-        let failed = |source| JournalError::System { action: "begin a room", source };
+    /// Whether there may be rooms of `records`, which are begun one after another then. Those of many are on
+    /// the disk when they have [settled](Self::settle).
+    pub fn series(&self, records: &[Record]) -> Result<Series<'_>, JournalError> {
         records.iter().try_for_each(|it| check_name(&it.name))?;
-        private_dir(&self.state).map_err(failed)?;
-        private_dir(&self.runtime).map_err(failed)?;
+        private_dir(&self.state).map_err(not_begun)?;
+        private_dir(&self.runtime).map_err(not_begun)?;
+        private_dir(&self.names).map_err(not_begun)?;
         // Two that want the same name at once take turns.
-        let turn = self.turn().map_err(failed)?;
+        let turn = self.turn().map_err(not_begun)?;
         self.check_free(records)?;
         // Whoever removes layers looks at records first, in the same turn.
         let layers: BTreeSet<&String> = records.iter().flat_map(|it| &it.layers).collect();
@@ -115,32 +148,7 @@ impl Journal {
         }
         // A hundred files are on the disk sooner if they go there together, while rooms are made.
         let sync = if records.len() == 1 { Sync::Each } else { Sync::Together };
-        let mut claims = Vec::new();
-        if let Err(error) = self.write_down(records, sync, &mut claims) {
-            let held = error.kind() == io::ErrorKind::WouldBlock;
-            let held = records.get(claims.len()).filter(|_| held).map(in_use);
-            claims.iter().try_for_each(Claim::erase).map_err(failed)?;
-            return Err(held.unwrap_or_else(|| failed(error)));
-        }
-        drop(turn);
-        Ok(claims)
-    }
-
-    /// Writes `records` down, on the disk and under their names. What was begun is in `claims`.
-    fn write_down(
-        &self,
-        records: &[Record],
-        sync: Sync,
-        claims: &mut Vec<Claim>,
-    ) -> io::Result<()> {
-        for record in records {
-            claims.push(self.claim(&self.state, record, sync)?);
-        }
-        if sync == Sync::Each {
-            File::open(&self.state)?.sync_all()?;
-        }
-        private_dir(&self.names)?;
-        records.iter().try_for_each(|it| self.give_name(it))
+        Ok(Series { journal: self, sync, _turn: turn })
     }
 
     /// Waits until everything that was written down is on the disk.

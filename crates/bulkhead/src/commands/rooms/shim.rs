@@ -108,26 +108,29 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
     let engine = engine::runtime()?.block_on(engine_for(environment, &paths, first))?;
     let disk = journal.beginning_of(first).map_err(|error| super::of_journal(&error))?;
     engine.expect_many(&disk).map_err(|error| Failure::of_run(&error))?;
-    let claims = journal.begin_all(&records).map_err(|error| super::of_journal(&error))?;
-    let mut rooms: Vec<_> = records.into_iter().zip(claims).collect();
-    let single = match Single::now() {
-        Ok(single) => single,
-        Err(error) => return Err(none_of(&rooms, error)),
-    };
-    while let Some(room) = rooms.pop() {
+    let single = Single::now().map_err(no_shim)?;
+    let series = journal.series(&records).map_err(|error| super::of_journal(&error))?;
+    let mut records = records.into_iter();
+    // One is made while the next is written down.
+    while let Some(record) = records.next() {
+        let claim = series.begin(&record).map_err(|error| super::of_journal(&error))?;
         match single.fork() {
-            Ok(Forked::Parent) => let_go([room]),
+            Ok(Forked::Parent) => {
+                drop(claim);
+                std::mem::forget(record);
+            }
             Ok(Forked::Child) => {
                 crate::HEAP.renew(SHIM_HEAP);
-                let_go(rooms);
-                return hold_forked(engine, &journal, room);
+                drop(series);
+                // To drop these would take apart what is the same in every copy, which costs a page at
+                // a time.
+                std::mem::forget(records);
+                return hold_forked(engine, &journal, (record, claim));
             }
-            Err(error) => {
-                rooms.push(room);
-                return Err(none_of(&rooms, error));
-            }
+            Err(error) => return Err(no_shim(claim.erase().err().unwrap_or(error))),
         }
     }
+    drop(series);
     // Whoever asked waits for this, too.
     journal.settle().map_err(|error| {
         Failure::new(Code::System, "could not write rooms down").because(error)
@@ -136,20 +139,8 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
     Ok(())
 }
 
-/// Takes back what was begun of rooms that get no shim.
-fn none_of(rooms: &[(Record, Claim)], error: io::Error) -> Failure {
-    let erased = rooms.iter().try_for_each(|(_, claim)| claim.erase());
-    let error = erased.err().unwrap_or(error);
+fn no_shim(error: io::Error) -> Failure {
     Failure::new(Code::System, "could not make a shim").because(error)
-}
-
-/// Lets go of the locks of rooms that other shims hold. To drop the rest of them would take apart
-/// what is the same in every copy, which costs whoever does it a page at a time.
-fn let_go(rooms: impl IntoIterator<Item = (Record, Claim)>) {
-    for (record, claim) in rooms {
-        std::mem::forget(record);
-        drop(claim);
-    }
 }
 
 fn hold_forked(
