@@ -127,7 +127,7 @@ pub enum Step {
     },
     /// The same where the target may not be there, which is as well.
     Cover {
-        /// With what an earlier step has made.
+        /// With what.
         source: CString,
         /// What.
         target: Place,

@@ -9,8 +9,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, mknodat, openat2,
-        symlinkat, unlinkat,
+        Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, accessat, mkdirat, mknodat,
+        openat2, symlinkat, unlinkat,
     },
     io::Errno,
     mount::{
@@ -310,8 +310,8 @@ fn again(source: &CStr, target: &Place) -> Result<(), Errno> {
 
 fn cover(source: &CStr, target: &Place) -> Result<(), Errno> {
     match again(source, target) {
-        // One of the two is not there, and it is the target: the other was made by a step before.
-        Err(Errno::NOENT) => Ok(()),
+        // One of the two is not there, and it must be the target.
+        Err(Errno::NOENT) => accessat(CWD, source, Access::EXISTS, AtFlags::empty()),
         done => done,
     }
 }
