@@ -150,6 +150,12 @@ fn hint(action: &str, source: &io::Error) -> Option<String> {
     if action == "make new namespaces" {
         return Some("run `bulkhead doctor` to see what this host lacks".to_owned());
     }
+    let framed = ["`new/etc/", "`new/dev/"].iter().any(|it| action.contains(it));
+    if framed && source.kind() == io::ErrorKind::NotFound {
+        let hint = "a part of `frames` in the state directory is gone: remove `frames`, and it is \
+                    laid again";
+        return Some(hint.to_owned());
+    }
     if action.contains("private copy") {
         return Some("overlay mounts in user namespaces need Linux 5.11".to_owned());
     }

@@ -248,6 +248,11 @@ fn settings_are_those_of_the_host_whether_they_are_made_or_shown() {
     let frames = || fs::read_dir(host.state().join("frames")).unwrap().flatten();
     let laid: Vec<_> = frames().map(|it| it.path()).collect();
     let [frame] = laid.as_slice() else { panic!("{laid:?}") };
+    // One of which a part is gone says what to do about it.
+    fs::remove_dir_all(frame.join("etc/ssl")).unwrap();
+    let ran = host.bulkhead(["run", "--", "true"]);
+    assert_eq!(ran.code, Some(125));
+    assert!(ran.stderr.contains("remove `frames`, and it is laid again"), "{}", ran.stderr);
     // Of another frame than that of this host nobody is shown anything.
     fs::rename(frame, frame.with_file_name("0123456789abcdef")).unwrap();
     assert_eq!(seen(), expected.concat());

@@ -24,8 +24,6 @@ use crate::{
 pub(in crate::native) struct Trees {
     identity: Identity,
     wanted: Vec<(Wanted, Attributes)>,
-    /// How many there were before those.
-    before: usize,
     translations: Translations,
     prepared: Vec<OwnedFd>,
 }
@@ -47,7 +45,6 @@ impl Trees {
         Self {
             identity,
             wanted: Vec::new(),
-            before: 0,
             translations: Translations::default(),
             prepared: Vec::new(),
         }
@@ -96,7 +93,7 @@ impl Trees {
     }
 
     fn attach(&mut self, wanted: (Wanted, Attributes), target: Place) -> Step {
-        let tree = self.before + self.wanted.len();
+        let tree = self.prepared.len() + self.wanted.len();
         self.wanted.push(wanted);
         Step::Attach { tree, target }
     }
@@ -115,7 +112,6 @@ impl Trees {
                 self.prepared.push(prepared);
             }
         }
-        self.before = self.prepared.len();
         Ok(self.prepared.get(first..).unwrap_or_default())
     }
 
