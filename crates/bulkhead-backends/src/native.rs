@@ -32,7 +32,7 @@ use std::{
 use bulkhead_image::Images;
 use bulkhead_linux::{
     cgroup::{Cgroups, Delegation},
-    midwife::{Midwife, Others},
+    midwife::Midwife,
 };
 use bulkhead_policy::{Disk, Plan};
 use bulkhead_spec::{ImageFacts, ImageRef};
@@ -78,7 +78,7 @@ pub struct Beginning(Midwife);
 impl Beginning {
     /// Has the kernel begin with what takes it longest.
     pub fn now() -> io::Result<Self> {
-        Midwife::call(Shape::USUAL.network, Others::Idle).map(Self)
+        Midwife::call(Shape::USUAL.network).map(Self)
     }
 }
 

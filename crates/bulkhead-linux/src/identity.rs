@@ -137,7 +137,7 @@ impl Translation {
         let pid = pid.as_raw_nonzero();
         std::fs::write(format!("/proc/{pid}/uid_map"), map(inside.0))?;
         std::fs::write(format!("/proc/{pid}/gid_map"), map(inside.1))?;
-        let namespace = File::open(format!("/proc/{pid}/ns/user"))?.into();
+        let namespace = namespace_of(maker.pid)?;
         // It has time to end while the namespace is used.
         maker.kill();
         Ok(Self { namespace, _maker: maker })
@@ -147,6 +147,12 @@ impl Translation {
     pub fn namespace(&self) -> &OwnedFd {
         &self.namespace
     }
+}
+
+/// The user namespace of `process`.
+pub fn namespace_of(process: Pid) -> io::Result<OwnedFd> {
+    let process = process.as_raw_nonzero();
+    Ok(File::open(format!("/proc/{process}/ns/user"))?.into())
 }
 
 impl Maker {

@@ -36,15 +36,6 @@ pub enum Network {
     Host,
 }
 
-/// What the other processors are busy with while a sandbox is born.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Others {
-    /// Nothing that matters more: the birth goes on there.
-    Idle,
-    /// As much as this one, with other births: it goes on wherever the kernel has it.
-    Busy,
-}
-
 /// A process that makes what a child is born in. Dropping it ends it.
 #[derive(Debug)]
 pub struct Midwife {
@@ -60,8 +51,8 @@ pub struct Midwife {
 #[derive(Debug)]
 struct Bag {
     network: Network,
-    /// The processor of the parent when she was called, if she is to leave it to her.
-    parents: Option<usize>,
+    /// The processor of the parent when she was called.
+    parents: usize,
     /// Readable when she is called.
     called: OwnedFd,
     /// Readable when the parent has ended.
@@ -102,8 +93,8 @@ const ACTIONS: [&str; 3] = ["make a network", "wait for the parent", "make new n
 
 impl Midwife {
     /// Makes the process, with the user namespace of the child, and lets it begin.
-    pub fn call(network: Network, others: Others) -> io::Result<Self> {
-        let parents = (others == Others::Idle).then(beside::here);
+    pub fn call(network: Network) -> io::Result<Self> {
+        let parents = beside::here();
         let bag = Box::new(Bag {
             network,
             parents,
@@ -124,9 +115,7 @@ impl Midwife {
         // after it was waited for; `attend` allocates nothing and never returns.
         unsafe { clone(&cradle, attend, &raw const *bag) }?;
         let Child { pid, pidfd } = told.take().ok_or(Errno::CHILD)?;
-        if let Some(here) = parents {
-            beside::begin(pid, here);
-        }
+        beside::begin(pid, parents);
         Ok(Self { pid, pidfd, ended: false, bag, _stack: stack })
     }
 
@@ -219,9 +208,7 @@ extern "C" fn attend(bag: *const Bag) -> ! {
 }
 
 fn work(bag: &Bag) -> Result<(), Errno> {
-    if let Some(parents) = bag.parents {
-        beside::step_aside(parents);
-    }
+    beside::step_aside(bag.parents);
     match bag.network {
         Network::Own => bag.socket.store(network::leave()?.into_raw_fd(), Ordering::Release),
         Network::Host => {}

@@ -16,6 +16,11 @@ pub(crate) fn leave() -> Result<OwnedFd, Errno> {
     let flag = libc::CLONE_NEWNET.unsigned_abs() as usize;
     // SAFETY: unshare takes one number.
     unsafe { sys::call(libc::SYS_unshare, [flag, 0, 0, 0, 0]) }?;
+    socket()
+}
+
+/// A socket in the network that this process is in.
+pub(crate) fn socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
 }
 

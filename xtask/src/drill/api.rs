@@ -1,7 +1,6 @@
 //! A server as programs of any language meet it: plain HTTP by its socket.
 
 use std::cell::RefCell;
-use std::ffi::OsStr;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -217,9 +216,4 @@ fn answer(all: &[u8]) -> Option<Answer> {
     // An answer without a body says nothing more.
     let body = serde_json::from_str(body).unwrap_or(Value::Null);
     Some(Answer { status, body })
-}
-
-/// Whether `name` is the lock of the journal, which stays.
-pub(super) fn is_lock(name: &OsStr) -> bool {
-    name == "lock"
 }

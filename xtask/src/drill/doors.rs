@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::drill::api::{Api, is_lock};
+use crate::drill::api::Api;
 use crate::drill::limits::Small;
 use crate::drill::site::{Site, must, until};
 use crate::drill::{Drill, Seen};
@@ -222,8 +222,7 @@ fn swept(api: &Api<'_>) -> Result<(), Trouble> {
 fn nothing_is_left(site: &Site, after: &str) -> Result<(), Trouble> {
     let left = || {
         let entries = fs::read_dir(site.journal()).into_iter().flatten().flatten();
-        let names = entries.map(|it| it.file_name());
-        names.filter(|it| !is_lock(it)).collect::<Vec<_>>()
+        entries.map(|it| it.file_name()).collect::<Vec<_>>()
     };
     // A shim that was still being started when its server died ends by itself.
     let empty = until("the journal is empty", TO_NOTICE, || {

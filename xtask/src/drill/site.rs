@@ -138,7 +138,7 @@ impl Site {
 
     /// The process that holds the lock of a room, which is open in no other.
     pub(super) fn shim(&self, room: &Room) -> Result<u32, Trouble> {
-        let lock = self.journal().join(&room.id).join("lock");
+        let lock = self.journal().join(&room.id);
         let holds = |pid: u32| {
             let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten();
             entries.flatten().any(|it| fs::read_link(it.path()).is_ok_and(|it| it == lock))

@@ -10,9 +10,8 @@ use std::{
 };
 
 use bulkhead_linux::{
-    birth::{Embryo, Expected, Newborn, map_line},
+    birth::{By, Embryo, Expected, Map, Newborn},
     cgroup::Cgroup,
-    midwife::Midwife,
     steps::Step,
 };
 use bulkhead_policy::Plan;
@@ -66,7 +65,7 @@ struct Ends {
 /// What a birth takes.
 pub(super) struct Parts {
     /// Who bears the child.
-    pub(super) midwife: Midwife,
+    pub(super) by: By,
     /// What it becomes.
     pub(super) guest: Program,
     /// Its end of the stream to us.
@@ -81,15 +80,18 @@ impl Birth {
         native: &Native,
         shape: Shape,
         cgroup: Option<&Cgroup>,
-        Parts { midwife, guest, control, identity }: Parts,
+        Parts { by, guest, control, identity }: Parts,
     ) -> Result<Self, BackendError> {
         let pair =
             socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let (orders, theirs) = pair.map_err(|it| built("make a pair of sockets")(it.into()))?;
         let child = Ends { orders: theirs.as_raw_fd(), control: control.as_raw_fd() };
-        if let Identity::Mapped { outside } = identity {
-            map(&midwife, outside).map_err(built("map the sandbox's user"))?;
-        }
+        let map = match identity {
+            Identity::Mapped { outside } => {
+                Some(Map { inside: INSIDE, outside, orders: child.orders })
+            }
+            Identity::Own { .. } => None,
+        };
         let mut trees = Trees::of(identity);
         let first = lower::first(&identity, guest.line());
         let steps = realize(first, child, &mut trees, None)?;
@@ -98,14 +100,15 @@ impl Birth {
             guest: guest.number(),
             keep: vec![child.orders, child.control],
             cgroup: cgroup.and_then(|it| it.entry().v2),
+            map,
         };
-        let expected = embryo.expect_of(midwife).map_err(built("have the child made"))?;
+        let expected = embryo.expect(by).map_err(|it| unmade("have the child made", it))?;
         let house = native.house(shape.root);
         let (mut tree, frame) = native.second(shape, &house);
         let lines = std::mem::take(&mut tree.lines);
         let second = realize(lines, child, &mut trees, frame.as_ref())?;
         expected.instruct(second).map_err(built("give the child its list"))?;
-        go(&orders, &borrowed(trees.prepare()?));
+        go(&orders, &borrowed(trees.prepare(None)?));
         let theirs = [theirs, control];
         Ok(Self { expected, guest, orders, child, theirs, trees, house, tree })
     }
@@ -133,7 +136,7 @@ impl Birth {
         go(&orders, &[]);
         if !trees.is_empty() {
             // While the child does what comes before them.
-            go(&orders, &borrowed(trees.prepare()?));
+            go(&orders, &borrowed(trees.prepare(Some(newborn.pid()))?));
         }
         Ok(Concluded { newborn, guest, orders, trees })
     }
@@ -199,13 +202,6 @@ fn go(orders: &OwnedFd, descriptors: &[BorrowedFd<'_>]) {
 
 fn borrowed(all: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
     all.iter().map(AsFd::as_fd).collect()
-}
-
-fn map(midwife: &Midwife, outside: u32) -> io::Result<()> {
-    let pid = midwife.pid().as_raw_nonzero();
-    let line = map_line(INSIDE, outside);
-    std::fs::write(format!("/proc/{pid}/uid_map"), line.to_bytes())?;
-    std::fs::write(format!("/proc/{pid}/gid_map"), line.to_bytes())
 }
 
 /// Fills in what only this run knows: descriptors and prepared trees.

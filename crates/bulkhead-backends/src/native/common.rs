@@ -2,7 +2,6 @@
 
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
-use bulkhead_linux::midwife::Others;
 use bulkhead_policy::Disk;
 
 use super::{
@@ -51,9 +50,9 @@ impl Native {
         self.common.get().and_then(|it| it.guest.as_ref())
     }
 
-    /// What the other processors do while one is born: if there will be many, they bear the others.
-    pub(super) fn others(&self) -> Others {
-        if self.common.get().is_some() { Others::Busy } else { Others::Idle }
+    /// Whether there will be many.
+    pub(super) fn expects_many(&self) -> bool {
+        self.common.get().is_some()
     }
 
     /// What a sandbox sees of this host whose root is made of `parts`.

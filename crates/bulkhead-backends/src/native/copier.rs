@@ -10,9 +10,13 @@ use std::{
 use bulkhead_guest::layer::{CopyOrder, Entry, Part, Place};
 use bulkhead_linux::{
     doors,
+    identity::namespace_of,
     mounts::{self, Attributes},
 };
-use rustix::fs::{Gid, Mode, Uid};
+use rustix::{
+    fs::{Gid, Mode, Uid},
+    process::Pid,
+};
 
 use crate::{
     BackendError, Copied, Extent,
@@ -60,11 +64,12 @@ impl Source {
     /// `layer`.
     pub(super) async fn copy(
         &self,
-        first: BorrowedFd<'_>,
+        (first, pid): (BorrowedFd<'_>, Pid),
         layer: &Path,
     ) -> Result<Copied, BackendError> {
         let failed = |source| BackendError::System { action: "copy the disk", source };
-        let (base, layer) = self.ends(first, layer).map_err(failed)?;
+        let base = self.base(first).map_err(failed)?;
+        let layer = self.layer(pid, layer).map_err(failed)?;
         let wanted = CopyOrder {
             parts: self.parts.clone(),
             user: INSIDE,
@@ -75,14 +80,20 @@ impl Source {
         Ok(Copied { bytes, files, extent: Extent::Changes })
     }
 
-    /// Where the copy is made from, and where to.
-    fn ends(&self, first: BorrowedFd<'_>, layer: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
-        if let Identity::Mapped { outside } = self.identity {
-            let (uid, gid) = (Uid::from_raw(outside), Gid::from_raw(outside));
-            rustix::fs::chown(layer, Some(uid), Some(gid))?;
+    /// Where the copy is made to. What is in a layer has the owner that it has inside, whoever the
+    /// sandbox is outside: so the namespace of each sandbox that begins with it translates it.
+    fn layer(&self, pid: Pid, layer: &Path) -> io::Result<OwnedFd> {
+        match self.identity {
+            Identity::Own { .. } => Ok(rustix::fs::open(layer, DIR, Mode::empty())?),
+            Identity::Mapped { .. } => {
+                let (uid, gid) = (Uid::from_raw(INSIDE), Gid::from_raw(INSIDE));
+                rustix::fs::chown(layer, Some(uid), Some(gid))?;
+                let (path, owners) = (c_path(layer), namespace_of(pid)?);
+                let inode = mounts::look(&path)?.inode;
+                let tree = mounts::translated(&path, inode, Attributes::ReadWrite, &owners)?;
+                Ok(rustix::fs::openat(tree, ".", DIR, Mode::empty())?)
+            }
         }
-        let layer = rustix::fs::open(layer, DIR, Mode::empty())?;
-        Ok((self.base(first)?, layer))
     }
 
     /// The directory that holds the parts.

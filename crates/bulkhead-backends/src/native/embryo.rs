@@ -7,6 +7,7 @@
 use std::os::fd::OwnedFd;
 
 use bulkhead_linux::{
+    birth::By,
     cgroup::{Cgroup, Feature},
     midwife::Midwife,
 };
@@ -45,9 +46,11 @@ impl Embryo {
         shape: Shape,
         midwife: Option<Midwife>,
     ) -> Result<Self, BackendError> {
-        let midwife = match midwife {
-            Some(midwife) => midwife,
-            None => Midwife::call(shape.network, native.others())
+        let by = match midwife {
+            Some(midwife) => By::Midwife(midwife),
+            None if native.expects_many() => By::Nobody(shape.network),
+            None => Midwife::call(shape.network)
+                .map(By::Midwife)
                 .map_err(|it| unmade("make new namespaces", it))?,
         };
         // A tree that a process must be born in counts its time, too.
@@ -60,7 +63,7 @@ impl Embryo {
             .map_err(built("make a file in memory"))?;
         let owner =
             Owner::take(&native.runtime).map_err(built("take a user id for the sandbox"))?;
-        let parts = Parts { midwife, guest, control: theirs, identity: owner.identity };
+        let parts = Parts { by, guest, control: theirs, identity: owner.identity };
         let birth = Birth::begin(native, shape, cgroup.as_ref(), parts)?;
         Ok(Self { id: id.to_owned(), shape, birth, control, cgroup, owner })
     }

@@ -312,10 +312,13 @@ impl Sandbox for NativeSandbox {
 impl Copier for NativeSandbox {
     async fn copy(&self, layer: &Path) -> Result<Copied, BackendError> {
         self.stands().await?;
-        let first = self.shared.newborn().pidfd().try_clone_to_owned();
+        let (first, pid) = {
+            let newborn = self.shared.newborn();
+            (newborn.pidfd().try_clone_to_owned(), newborn.pid())
+        };
         let first =
             first.map_err(|source| BackendError::System { action: "copy the disk", source })?;
-        self.disk.copy(first.as_fd(), layer).await
+        self.disk.copy((first.as_fd(), pid), layer).await
     }
 }
 

@@ -37,7 +37,7 @@ pub use self::{
     wishes::Wish,
 };
 use self::{
-    files::{Sync, erase, hold_alone, lock_file, write},
+    files::{Sync, erase, hold_alone, lock_of, write},
     record::{END, RECORD, is_free, look},
 };
 use super::{
@@ -182,7 +182,7 @@ impl Journal {
             DirBuilder::new().mode(0o700).create(&dir)?;
         }
         crash::point();
-        let lock = lock_file(&dir)?;
+        let lock = lock_of(&dir)?;
         if !hold_alone(&lock)? {
             return Err(Errno::WOULDBLOCK.into());
         }
@@ -208,7 +208,7 @@ impl Journal {
         if !listed.record.layers.iter().all(|it| self.layers.path(it).is_dir()) {
             return Err(JournalError::NoLayer);
         }
-        let lock = lock_file(&dir).map_err(failed)?;
+        let lock = lock_of(&dir).map_err(failed)?;
         if hold_alone(&lock).map_err(failed)? { Ok(lock) } else { Err(in_use(&listed.record)) }
     }
 
@@ -321,7 +321,7 @@ impl Journal {
 
     pub(super) fn turn(&self) -> io::Result<File> {
         private_dir(&self.state)?;
-        let turn = lock_file(&self.state)?;
+        let turn = lock_of(&self.state)?;
         flock(&turn, FlockOperation::LockExclusive)?;
         Ok(turn)
     }

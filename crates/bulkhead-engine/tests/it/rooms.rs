@@ -183,9 +183,7 @@ fn a_room_that_died_before_it_had_a_record_leaves_nothing() {
     let house = House::new();
     let journal = journal(&house);
     let rooms = house.path().join("state/rooms");
-    for (room, file) in
-        [("bare", None), ("locked", Some("lock")), ("cut", Some("room.json.new"))]
-    {
+    for (room, file) in [("bare", None), ("cut", Some("room.json.new"))] {
         fs::create_dir_all(rooms.join(room)).unwrap();
         if let Some(file) = file {
             fs::write(rooms.join(room).join(file), "").unwrap();
@@ -196,7 +194,7 @@ fn a_room_that_died_before_it_had_a_record_leaves_nothing() {
     let mut left: Vec<_> =
         fs::read_dir(&rooms).unwrap().map(|it| it.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["lock", "unreadable"]);
+    assert_eq!(left, ["unreadable"]);
     assert!(rooms.join("unreadable/1-kept").exists());
 }
 
@@ -218,20 +216,20 @@ fn a_record_that_cannot_be_read_is_moved_aside_and_never_deleted() {
     assert!(journal.quarantine().unwrap().is_empty());
 }
 
-/// Its directory may be on its way out, and must not get a file again.
+/// Files take a file system longer than anything else that is done for a room.
 #[test]
-fn a_look_at_rooms_makes_no_lock() {
+fn all_that_is_made_for_a_room_that_lives_is_its_record() {
     let house = House::new();
     let journal = journal(&house);
     let record = record(&house, "shop");
     let claim = journal.begin(&record).unwrap();
-    let lock = claim.dir().join("lock");
+    let dir = claim.dir();
+    let files = || fs::read_dir(&dir).unwrap().map(|it| it.unwrap().file_name());
     assert_eq!(journal.list().unwrap()[0].life, Life::Alive);
     drop(claim);
-    fs::remove_file(&lock).unwrap();
     let listed = journal.list().unwrap();
     assert!(matches!(listed[0].life, Life::Ended(_)), "{listed:?}");
-    assert!(!lock.exists());
+    assert_eq!(files().collect::<Vec<_>>(), ["room.json"]);
     journal.forget(&record.id).unwrap();
     assert!(journal.list().unwrap().is_empty());
 }

@@ -6,9 +6,9 @@ use std::net::Shutdown;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
-use bulkhead_linux::birth::Embryo;
+use bulkhead_linux::birth::{By, Embryo};
 use bulkhead_linux::memfd::Unsealed;
-use bulkhead_linux::midwife::{Midwife, Network, Others};
+use bulkhead_linux::midwife::{Midwife, Network};
 use bulkhead_linux::steps::Step;
 use rustix::io::fcntl_dupfd_cloexec;
 
@@ -97,7 +97,7 @@ fn children() -> Vec<String> {
 #[test]
 fn a_midwife_that_is_not_needed_goes() {
     for network in [Network::Own, Network::Host] {
-        let midwife = Midwife::call(network, Others::Idle).unwrap();
+        let midwife = Midwife::call(network).unwrap();
         let pid = midwife.pid().as_raw_nonzero().to_string();
         assert!(children().contains(&pid));
         drop(midwife);
@@ -105,15 +105,20 @@ fn a_midwife_that_is_not_needed_goes() {
     }
 }
 
+/// Who may bear a child.
+fn bearers() -> [By; 2] {
+    [By::Midwife(Midwife::call(Network::Own).unwrap()), By::Nobody(Network::Own)]
+}
+
 #[test]
-fn a_child_that_nobody_waits_for_goes_with_its_midwife() {
+fn a_child_that_nobody_waits_for_goes() {
     let (wait, _go) = UnixStream::pair().unwrap();
     let before = children();
-    for _ in 0..20 {
+    for by in (0..20).flat_map(|_| bearers()) {
         let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
         let keep = vec![wait.as_raw_fd()];
-        let embryo = Embryo { steps, guest: None, keep, cgroup: None };
-        drop(embryo.expect_of(Midwife::call(Network::Own, Others::Idle).unwrap()).unwrap());
+        let embryo = Embryo { steps, guest: None, keep, cgroup: None, map: None };
+        drop(embryo.expect(by).unwrap());
     }
     let left = || children().into_iter().filter(|it| !before.contains(it)).count();
     // Other tests have children, too, for a while.
@@ -126,33 +131,43 @@ fn a_child_that_nobody_waits_for_goes_with_its_midwife() {
 
 #[test]
 fn a_child_keeps_nothing_open_that_it_does_not_need() {
-    let (wait, _go) = UnixStream::pair().unwrap();
-    let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
-    let keep = vec![wait.as_raw_fd()];
-    let embryo = Embryo { steps, guest: None, keep, cgroup: None };
-    let midwife = Midwife::call(Network::Own, Others::Idle).unwrap();
-    let expected = embryo.expect_of(midwife).unwrap();
-    // Opened while the child is being born, and closed again: whoever reads sees the end.
-    let (mut ours, theirs) = UnixStream::pair().unwrap();
-    let newborn = expected.born().unwrap();
-    drop(theirs);
-    ours.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-    assert_eq!(ours.read(&mut [0]).unwrap(), 0);
-    drop(newborn);
+    for by in bearers() {
+        let (wait, _go) = UnixStream::pair().unwrap();
+        let steps = vec![Step::Receive { orders: wait.as_raw_fd() }];
+        let keep = vec![wait.as_raw_fd()];
+        let embryo = Embryo { steps, guest: None, keep, cgroup: None, map: None };
+        let (mut before, theirs_before) = UnixStream::pair().unwrap();
+        let expected = embryo.expect(by).unwrap();
+        // Opened while the child is being born, and closed again: whoever reads sees the end.
+        let (mut meanwhile, theirs_meanwhile) = UnixStream::pair().unwrap();
+        let newborn = expected.born().unwrap();
+        drop((theirs_before, theirs_meanwhile));
+        for ours in [&mut before, &mut meanwhile] {
+            ours.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+            assert_eq!(ours.read(&mut [0]).unwrap(), 0);
+        }
+        drop(newborn);
+    }
 }
 
 #[test]
 fn a_birth_that_the_kernel_refuses_is_told() {
     let directory = File::open("/").unwrap();
-    let cgroup = Some(directory.as_fd());
-    let embryo = Embryo { steps: vec![], guest: None, keep: vec![], cgroup };
-    let expected =
-        embryo.expect_of(Midwife::call(Network::Own, Others::Idle).unwrap()).unwrap();
-    let failed = expected.born().unwrap_err();
+    let embryo = || Embryo {
+        steps: vec![],
+        guest: None,
+        keep: vec![],
+        cgroup: Some(directory.as_fd()),
+        map: None,
+    };
+    let [midwife, nobody] = bearers();
+    let failed = embryo().expect(midwife).unwrap().born().unwrap_err();
     assert_eq!(
         (failed.action.as_str(), failed.source.raw_os_error()),
         ("make new namespaces", Some(libc::EBADF))
     );
+    let failed = embryo().expect(nobody).unwrap_err();
+    assert_eq!(failed.raw_os_error(), Some(libc::EBADF));
 }
 
 #[test]
@@ -188,6 +203,7 @@ fn born_from(guest: &OwnedFd, guest_at: RawFd, control_at: RawFd) -> String {
         guest: Some(guest_is),
         keep: vec![control_is],
         cgroup: None,
+        map: None,
     };
     let newborn = born(embryo, Network::Host);
     drop((control, program));

@@ -12,8 +12,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use bulkhead_linux::birth::{Embryo, Newborn, StepFailed, map_line};
-use bulkhead_linux::midwife::{Midwife, Network, Others};
+use bulkhead_linux::birth::{By, Embryo, Newborn, StepFailed, map_line};
+use bulkhead_linux::midwife::{Midwife, Network};
 use bulkhead_linux::mounts::{Attributes, look};
 use bulkhead_linux::steps::{Groups, Kind, Step};
 
@@ -96,7 +96,8 @@ fn first() -> Vec<Step> {
 
 /// The child of `embryo`, when it is there.
 pub(super) fn born(embryo: Embryo<'_>, network: Network) -> Newborn {
-    let expected = embryo.expect_of(Midwife::call(network, Others::Idle).unwrap()).unwrap();
+    let midwife = Midwife::call(network).unwrap();
+    let expected = embryo.expect(By::Midwife(midwife)).unwrap();
     let mut newborn = expected.born().unwrap();
     newborn.switch_loopback_on().unwrap();
     newborn
@@ -151,7 +152,7 @@ impl Room {
         let keep = named.chain([theirs.as_raw_fd()]).collect();
         steps.push(Step::Descriptors { control: theirs.as_raw_fd() });
         let guest = Some(guest.as_raw_fd());
-        let embryo = Embryo { steps, guest, keep, cgroup: None };
+        let embryo = Embryo { steps, guest, keep, cgroup: None, map: None };
         let newborn = born(embryo, network);
         // A child that has failed does not listen.
         ready.write_all(b".").unwrap_or_default();

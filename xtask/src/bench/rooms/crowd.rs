@@ -45,7 +45,8 @@ impl Crowd {
             let lived = before.elapsed();
             let kib_each = weigh(&rooms).await? / f64::from(count);
             print::progress("ending them all");
-            let ended = end_all(site, &rooms).await?;
+            let ended = end_all(&rooms).await?;
+            forget_all(site, &rooms)?;
             let leaks = watch.leaks(PATIENCE)?;
             if !leaks.is_empty() {
                 print::result(&format!("left behind (+) or gone (-):\n{leaks}"))?;
@@ -81,11 +82,8 @@ async fn weigh(rooms: &[(String, Client)]) -> Result<f64, Trouble> {
     Ok(Duration::from_secs(sum).as_secs_f64())
 }
 
-/// Ends all of them at once, until no shim is left, and forgets them.
-pub(super) async fn end_all(
-    site: &Site,
-    rooms: &[(String, Client)],
-) -> Result<Duration, Trouble> {
+/// Ends all of them at once, until no shim is left.
+pub(super) async fn end_all(rooms: &[(String, Client)]) -> Result<Duration, Trouble> {
     let before = Instant::now();
     let mut ending = tokio::task::JoinSet::new();
     for (_, client) in rooms {
@@ -96,11 +94,14 @@ pub(super) async fn end_all(
         let ended = ended.or_trouble(|| "could not wait for an end".to_owned())?;
         ended.or_trouble(|| "could not end a room".to_owned())?;
     }
-    let took = before.elapsed();
-    for (id, _) in rooms {
-        site.journal.forget(id).or_trouble(|| format!("could not forget `{id}`"))?;
-    }
-    Ok(took)
+    Ok(before.elapsed())
+}
+
+/// Forgets rooms that have ended.
+pub(super) fn forget_all(site: &Site, rooms: &[(String, Client)]) -> Result<(), Trouble> {
+    rooms.iter().try_for_each(|(id, _)| {
+        site.journal.forget(id).or_trouble(|| format!("could not forget `{id}`"))
+    })
 }
 
 impl fmt::Display for Crowd {

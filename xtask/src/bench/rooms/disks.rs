@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::bench::bundle::Bundle;
 use crate::bench::cgroup_parent::CgroupParent;
 use crate::bench::dockerd::{Dockerd, IMAGE};
-use crate::bench::rooms::crowd::end_all;
+use crate::bench::rooms::crowd::{end_all, forget_all};
 use crate::bench::rooms::programs::{run, timed};
 use crate::bench::rooms::site::{Site, exec, record};
 use crate::bench::rooms::{Row, What};
@@ -52,13 +52,17 @@ pub(super) fn forks(site: &Site, runs: u32) -> Row {
         let client = site.runtime.block_on(site.make(ROOM))?;
         let written = ["/bin/sh", "-c", "echo changed > /tmp/file"];
         site.runtime.block_on(exec(&client, &written))?;
-        let mut times = Vec::new();
-        for _ in 0..runs {
-            let fork = ["fork", ROOM, "-n", FORKS, "--name", "bench-fork"];
+        let (mut times, mut ended) = (Vec::new(), Vec::new());
+        for round in 0..runs {
+            let name = format!("bench-fork-{round}");
+            let fork = ["fork", ROOM, "-n", FORKS, "--name", &name];
             times.push(timed(|| run(&mut site.command(&fork)))?);
             let made = site.living("bench-fork-")?;
-            site.runtime.block_on(end_all(site, &made))?;
+            site.runtime.block_on(end_all(&made))?;
+            ended.extend(made);
         }
+        // Not before: see where this is called.
+        forget_all(site, &ended)?;
         site.runtime.block_on(site.end(ROOM, &client))?;
         Ok(times)
     };

@@ -7,14 +7,16 @@ use std::{
 };
 
 use bulkhead_linux::{
+    identity::namespace_of,
     mounts::{self, Attributes},
     steps::{Place, Step},
 };
 use bulkhead_spec::escape_bytes;
+use rustix::process::Pid;
 
 use crate::{
     BackendError,
-    identity::{Identity, Translations},
+    identity::{INSIDE, Identity, Translations},
     native::create::built,
     workspace::share::Share,
 };
@@ -25,6 +27,8 @@ pub(in crate::native) struct Trees {
     identity: Identity,
     wanted: Vec<(Wanted, Attributes)>,
     translations: Translations,
+    /// The namespace of the sandbox itself.
+    own: Option<OwnedFd>,
     prepared: Vec<OwnedFd>,
 }
 
@@ -46,6 +50,7 @@ impl Trees {
             identity,
             wanted: Vec::new(),
             translations: Translations::default(),
+            own: None,
             prepared: Vec::new(),
         }
     }
@@ -99,9 +104,17 @@ impl Trees {
     }
 
     /// Prepares them, in the order of the steps that show them, and returns those that were not
-    /// prepared before.
-    pub(super) fn prepare(&mut self) -> Result<&[OwnedFd], BackendError> {
+    /// prepared before. `child` is the sandbox's first process, once it is there.
+    pub(super) fn prepare(&mut self, child: Option<Pid>) -> Result<&[OwnedFd], BackendError> {
         let first = self.prepared.len();
+        let owned = |(it, _): &(Wanted, _)| match it {
+            Wanted::Share(share) => share.looked.owner == (INSIDE, INSIDE),
+            Wanted::Own(_) => false,
+        };
+        if self.own.is_none() && self.wanted.iter().any(owned) {
+            // A child that has failed has none; why it failed is found out by its silence.
+            self.own = child.and_then(|it| namespace_of(it).ok());
+        }
         if let Identity::Mapped { outside } = self.identity {
             for (wanted, attributes) in std::mem::take(&mut self.wanted) {
                 let prepared = match wanted {
@@ -121,10 +134,14 @@ impl Trees {
         attributes: Attributes,
         outside: u32,
     ) -> Result<OwnedFd, BackendError> {
-        let owners = self
-            .translations
-            .of(share.looked.owner, outside)
-            .map_err(built("make a namespace that translates owners"))?;
+        let owner = share.looked.owner;
+        let owners = match self.own.as_ref().filter(|_| owner == (INSIDE, INSIDE)) {
+            Some(own) => own,
+            None => self
+                .translations
+                .of(owner, outside)
+                .map_err(built("make a namespace that translates owners"))?,
+        };
         mounts::translated(&path(&share.from), share.looked.inode, attributes, owners).map_err(
             |source| {
                 BackendError::Build {

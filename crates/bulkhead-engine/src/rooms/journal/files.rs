@@ -16,16 +16,16 @@ use rustix::{
 };
 use serde::Serialize;
 
-use super::record::{LOCK, RECORD};
+use super::record::RECORD;
 use crate::rooms::layers;
 
 pub(in crate::rooms) fn private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// The lock of `dir`, made if it is not there.
-pub(super) fn lock_file(dir: &Path) -> io::Result<File> {
-    OpenOptions::new().create(true).append(true).mode(0o600).open(dir.join(LOCK))
+/// What is locked of `dir`: the directory itself, so that nothing must be made for it.
+pub(super) fn lock_of(dir: &Path) -> io::Result<File> {
+    File::open(dir)
 }
 
 /// Whether nobody else holds `lock`, which is held now. Those who only look whether it is held hold

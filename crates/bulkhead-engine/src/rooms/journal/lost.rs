@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{
     Journal, JournalError, UNREADABLE,
-    files::{lock_file, now, private_dir, remove_if_there, write_whole},
+    files::{lock_of, now, private_dir, remove_if_there, write_whole},
     layers,
     record::{END, End, Life, Listed, RECORD, Record, Why, look},
 };
@@ -88,7 +88,7 @@ impl Journal {
         if unborn.is_empty() {
             return Ok(());
         }
-        let turn = lock_file(&self.state)?;
+        let turn = lock_of(&self.state)?;
         if flock(&turn, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(());
         }

@@ -1,24 +1,22 @@
 //! What is written down about one room, and what it tells.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, File},
-    io,
-    path::Path,
-};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
 use bulkhead_policy::Policy;
 use bulkhead_spec::{Span, Spec};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::{files::now, parked::Pooled, quota::Quota};
+use super::{
+    files::{lock_of, now},
+    parked::Pooled,
+    quota::Quota,
+};
 
 /// The form of records that this program writes and reads.
 const VERSION: u32 = 1;
 pub(super) const RECORD: &str = "room.json";
 pub(super) const END: &str = "end.json";
-pub(super) const LOCK: &str = "lock";
 
 /// A room as it was asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -187,10 +185,9 @@ pub(super) fn look(dir: &Path) -> Result<Option<Listed>, String> {
     Ok(Some(Listed { record, life }))
 }
 
-/// Whether nobody holds the lock of the room at `dir`. It is not made by looking: its directory may
-/// be about to go.
+/// Whether nobody holds the lock of the room at `dir`.
 pub(super) fn is_free(dir: &Path) -> bool {
-    match File::open(dir.join(LOCK)) {
+    match lock_of(dir) {
         Ok(lock) => flock(&lock, FlockOperation::NonBlockingLockShared).is_ok(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }

@@ -120,7 +120,7 @@ fn nobody_else_starts_copies_or_removes_a_room_whose_disk_is_being_copied() {
     rooms.fine(&["stop", "shop"]);
     let listed = rooms.host.json(&["ls", "--all", "--json"])["rooms"][0].clone();
     let lock = rooms.host.state().join("rooms").join(listed["id"].as_str().unwrap());
-    let lock = File::open(lock.join("lock")).unwrap();
+    let lock = File::open(lock).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     let verbs: [&[&str]; 4] = [
         &["start", "shop"],

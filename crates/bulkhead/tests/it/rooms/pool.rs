@@ -166,7 +166,7 @@ fn nobody_fills_a_pool_beyond_what_the_host_bears() {
 /// The processes that hold the lock of the parked room `id`.
 fn holders(pool: &Path, id: &str) -> Vec<Pid> {
     let keys = fs::read_dir(pool).unwrap().map(|it| it.unwrap().path());
-    let locks: Vec<_> = keys.map(|it| it.join(id).join("lock")).collect();
+    let locks: Vec<_> = keys.map(|it| it.join(id)).collect();
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let pids = processes.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
     let holds = |pid: &i32| {
