@@ -114,3 +114,18 @@ impl Work {
         }
     }
 }
+
+/// The user that programs see themselves as is somebody on the host as well.
+#[test]
+fn what_is_made_in_a_project_belongs_to_its_owner_whoever_that_is() {
+    let us = rustix::process::geteuid();
+    // Others than root can give nothing away.
+    let owners = if us.is_root() { vec![0, 1000, 1001] } else { vec![us.as_raw()] };
+    for owner in owners {
+        let work = Work::new();
+        give(&work.host.project(), owner);
+        assert_eq!(work.inside("touch made; stat -c %u:%g . made"), "1000:1000\n1000:1000\n");
+        let made = work.host.project().join("made").metadata().unwrap();
+        assert_eq!((made.uid(), made.gid()), (owner, owner));
+    }
+}
