@@ -23,6 +23,9 @@ mod syscalls;
 mod turn;
 mod workspace;
 
+use std::sync::Arc;
+
+use bulkhead_linux::together::AllReady;
 use bulkhead_policy::{Disk, ExecPlan, Plan};
 use bulkhead_spec::{
     Caught, Ending, Guarantees, ImageFacts, ImageRef, Limits, Terminal, Usage,
@@ -31,7 +34,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use bulkhead_linux::{cable, crash, fork};
+pub use bulkhead_linux::{cable, crash, fork, together};
 pub use doors::{Doors, Sockets, ports};
 pub use error::BackendError;
 pub use finding::{Finding, State};
@@ -76,15 +79,16 @@ pub trait Backend: Send + Sync {
     /// Builds the sandbox of `plan`, under a name that is unique on this host.
     ///
     /// What only the sandbox itself can find out (a wall that the kernel refuses) may be told by
-    /// the first [`Sandbox::exec`]; no program runs before every wall stands.
+    /// [`Sandbox::stands`] or the first [`Sandbox::exec`]; no program runs before every wall stands.
     ///
     /// # Cancellation
     /// Whatever was built when the future is dropped is torn down again.
     async fn create(&self, id: &str, plan: &Plan) -> Result<Box<dyn Sandbox>, BackendError>;
 
     /// Makes and looks at once what many sandboxes of this process, or of copies of it, can share.
-    /// Their disks begin as `disk` does.
-    fn expect_many(&self, _disk: &Disk) -> Result<(), BackendError> {
+    /// Their disks begin as `disk` does. What of them is built by others than their creators may
+    /// wait until all are created, which is when whoever creates them is ready.
+    fn expect_many(&self, _disk: &Disk, _created: &Arc<AllReady>) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -99,6 +103,11 @@ pub trait Backend: Send + Sync {
 /// destroys it too.
 #[async_trait::async_trait]
 pub trait Sandbox: Send + Sync {
+    /// Waits until every wall stands, or finds out why one does not.
+    async fn stands(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Starts a program.
     async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError>;
 

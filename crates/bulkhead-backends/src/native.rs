@@ -26,20 +26,22 @@ mod survey;
 use std::{
     io,
     path::PathBuf,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use bulkhead_image::Images;
 use bulkhead_linux::{
+    birth::By,
     cgroup::{Cgroups, Delegation},
     midwife::Midwife,
+    together::AllReady,
 };
 use bulkhead_policy::{Disk, Plan};
 use bulkhead_spec::{ImageFacts, ImageRef};
 
 use self::{
     common::Common,
-    embryo::Embryo,
+    embryo::{Embryo, called},
     findings::{Host, Namespaces},
     frame::Frame,
     shape::Shape,
@@ -123,8 +125,9 @@ impl Native {
     pub fn begin(&self, id: &str, beginning: Beginning) {
         // Where we are now the kernel lets only those bear who are there, too.
         let midwife = Some(beginning.0).filter(|_| !self.moved);
-        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) =
-            Embryo::conceive(self, id, Shape::USUAL, midwife).ok();
+        let by = midwife.map_or_else(|| called(Shape::USUAL), |it| Ok(By::Midwife(it)));
+        let conceived = by.and_then(|by| Embryo::conceive(self, id, Shape::USUAL, by));
+        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = conceived.ok();
     }
 
     /// What was found out about this host.
@@ -170,10 +173,11 @@ impl Backend for Native {
         Ok(Box::new(create::create(self, id, plan)?))
     }
 
-    fn expect_many(&self, disk: &Disk) -> Result<(), BackendError> {
+    fn expect_many(&self, disk: &Disk, created: &Arc<AllReady>) -> Result<(), BackendError> {
         self.host();
+        let common = Common::find(&self.state, disk, Arc::clone(created))?;
         // Whoever was first has found the same.
-        self.common.set(Common::find(&self.state, disk)?).unwrap_or_default();
+        self.common.set(common).unwrap_or_default();
         Ok(())
     }
 

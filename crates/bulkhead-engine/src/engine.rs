@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use bulkhead_backends::{Backend, Remains, Sandbox};
+use bulkhead_backends::{Backend, Remains, Sandbox, together::AllReady};
 use bulkhead_policy::{Disk, ExecPlan, Guide, Plan, Policy, Settled};
 use bulkhead_spec::{
     EgressUsage, Event, Exec, Guarantees, ImageFacts, Outcome, Root, Spec, escape_bytes,
@@ -275,9 +275,11 @@ impl Engine {
     }
 
     /// Makes and looks at once what the rooms of this process and of its copies can share. Their
-    /// disks begin as `disk` does.
-    pub fn expect_many(&self, disk: &Disk) -> Result<(), RunError> {
-        Ok(self.backends.iter().try_for_each(|it| it.expect_many(disk))?)
+    /// disks begin as `disk` does. Much of them is built when all are `created`: when whoever opens them
+    /// is ready.
+    pub fn expect_many(&self, disk: &Disk, created: AllReady) -> Result<(), RunError> {
+        let created = Arc::new(created);
+        Ok(self.backends.iter().try_for_each(|it| it.expect_many(disk, &created))?)
     }
 
     /// Removes what a killed Bulkhead left on this host.

@@ -213,6 +213,11 @@ impl Room {
         OwnedRwLockReadGuard::try_map(guard, Option::as_deref).map_err(|_| RunError::Gone)
     }
 
+    /// Waits until every wall of it stands, or finds out why one does not.
+    pub async fn stands(&self) -> Result<(), RunError> {
+        Ok(self.sandbox().await?.stands().await?)
+    }
+
     /// Ends every program and removes the room. Whoever comes second finds it gone.
     pub async fn destroy(&self) -> Result<(), RunError> {
         locked(&self.running).abort_all();

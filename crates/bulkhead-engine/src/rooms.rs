@@ -42,4 +42,4 @@ pub use journal::{
 pub use launch::{LaunchError, launch};
 pub use protocol::{Failed, ProgramInfo, RoomInfo, Stats};
 pub use restore::{RestoreError, Running};
-pub use shim::{Ready, hold, hold_claimed};
+pub use shim::{Ready, hold, hold_one_of_many};

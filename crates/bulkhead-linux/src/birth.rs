@@ -14,7 +14,7 @@ use rustix::{io::Errno, process::Pid};
 
 pub use self::newborn::Newborn;
 use self::{
-    grow::{Shared, grow},
+    grow::{Alone, Shared, grow},
     newborn::{Ground, Memory},
 };
 use crate::{
@@ -57,7 +57,12 @@ pub enum By {
     Midwife(Midwife),
     /// Nobody, and it makes its network itself: that takes less work, which counts where many are born
     /// at once.
-    Nobody(Network),
+    Nobody {
+        /// Whose network that is.
+        network: Network,
+        /// A descriptor that is readable when it may begin, if it is to wait; open until then.
+        when: Option<RawFd>,
+    },
 }
 
 /// A child that is being born. Dropping it ends that.
@@ -85,7 +90,7 @@ impl Embryo<'_> {
     pub fn expect(self, by: By) -> io::Result<Expected> {
         match by {
             By::Midwife(midwife) => self.expect_of(midwife),
-            By::Nobody(network) => self.bear(network),
+            By::Nobody { network, when } => self.bear(Alone { network, when }),
         }
     }
 
@@ -103,11 +108,11 @@ impl Embryo<'_> {
         Ok(Expected(Stage::Awaited { midwife, shared }))
     }
 
-    fn bear(self, network: Network) -> io::Result<Expected> {
+    fn bear(self, alone: Alone) -> io::Result<Expected> {
         let Self { map, cgroup, .. } = self;
         // The child has a copy.
         let parent = orphan::parent_to_be()?;
-        let shared = Box::new(Shared::of(self, parent.as_raw_fd(), Some(network)));
+        let shared = Box::new(Shared::of(self, parent.as_raw_fd(), Some(alone)));
         let (stack, told) = (Stack::new()?, Told::nothing());
         let flags = libc::CLONE_NEWUSER | libc::CLONE_NEWUTS | libc::CLONE_NEWPID;
         let leaves = Some(&shared.runs);

@@ -38,4 +38,5 @@ mod routes;
 pub mod seccomp;
 pub mod steps;
 mod sys;
+pub mod together;
 pub mod walls;

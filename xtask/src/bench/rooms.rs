@@ -94,7 +94,7 @@ pub(crate) fn run(args: &RoomsArgs) -> Result<ExitCode, Trouble> {
     let forks = disks::forks(&site, args.fork_runs);
     let mut rows = programs::measure(&site, args.runs, args.slow_runs)?;
     rows.extend(warm::measure(&site, args.runs)?);
-    rows.push(forks);
+    rows.extend(forks);
     let disks = match args.disk_runs {
         0 => Vec::new(),
         runs => disks::measure(&site, runs, &args.changes)?,
@@ -130,6 +130,7 @@ enum What {
     Pause,
     Resume,
     Forks,
+    ForksUsed,
 }
 
 impl What {
@@ -145,6 +146,7 @@ impl What {
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Forks => "`bulkhead fork -n 100`",
+            Self::ForksUsed => "the same, and a program in each",
         }
     }
 }

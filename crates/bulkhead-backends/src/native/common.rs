@@ -2,18 +2,20 @@
 
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
-use bulkhead_policy::Disk;
+use bulkhead_linux::{birth::By, together::AllReady};
+use bulkhead_policy::{Disk, Plan};
 
 use super::{
     Native,
     create::built,
+    embryo::called,
     frame::Frame,
     lower,
     program::Program,
     shape::{Parts, Shape},
     survey::House,
 };
-use crate::{BackendError, identity, workspace::disk::FoundDisk};
+use crate::{BackendError, doors::has as has_doors, identity, workspace::disk::FoundDisk};
 
 /// What is the same for all of them.
 #[derive(Debug)]
@@ -23,11 +25,17 @@ pub(super) struct Common {
     house: Arc<House>,
     /// What could be found of their disks.
     disk: Option<(Disk, FoundDisk)>,
+    /// When all of them are created.
+    created: Arc<AllReady>,
 }
 
 impl Common {
     /// Makes the guest, and looks at the host and at what disks begin with.
-    pub(super) fn find(state: &Path, disk: &Disk) -> Result<Self, BackendError> {
+    pub(super) fn find(
+        state: &Path,
+        disk: &Disk,
+        created: Arc<AllReady>,
+    ) -> Result<Self, BackendError> {
         Ok(Self {
             guest: Program::for_many(state, &identity::expected())
                 .map_err(built("seal the guest"))?,
@@ -40,6 +48,7 @@ impl Common {
             },
             // What is wrong with it is told by the sandbox that has it.
             disk: FoundDisk::survey(disk).ok().map(|it| (disk.clone(), it)),
+            created,
         })
     }
 }
@@ -50,9 +59,13 @@ impl Native {
         self.common.get().and_then(|it| it.guest.as_ref())
     }
 
-    /// Whether there will be many.
-    pub(super) fn expects_many(&self) -> bool {
-        self.common.get().is_some()
+    /// Who bears a sandbox of `plan`. One of many is built when all are created: whoever asked for them
+    /// is answered by those who create them. But one with doors is not created before they are open.
+    pub(super) fn bearer(&self, plan: &Plan) -> Result<By, BackendError> {
+        let shape = Shape::of(plan);
+        let Some(common) = self.common.get() else { return called(shape) };
+        let when = (!has_doors(plan)).then(|| common.created.number());
+        Ok(By::Nobody { network: shape.network, when })
     }
 
     /// What a sandbox sees of this host whose root is made of `parts`.

@@ -37,7 +37,7 @@ pub(super) fn create(
     id: &str,
     plan: &Plan,
 ) -> Result<NativeSandbox, BackendError> {
-    let embryo = native.embryo(id, Shape::of(plan))?;
+    let embryo = native.embryo(id, plan)?;
     let Embryo { birth, control, cgroup, owner, id: _, shape: _ } = embryo;
     let image = native.hold(plan)?;
     let mut survey = survey(plan, image.as_ref(), native.found(plan.disk())?)?;
@@ -84,12 +84,13 @@ impl Native {
     }
 
     /// The sandbox that was begun ahead, if it is the one that is wanted, or else a new one.
-    fn embryo(&self, id: &str, shape: Shape) -> Result<Embryo, BackendError> {
+    fn embryo(&self, id: &str, plan: &Plan) -> Result<Embryo, BackendError> {
+        let shape = Shape::of(plan);
         let ahead = self.ahead.lock().unwrap_or_else(PoisonError::into_inner).take();
         // One of another shape is gone before there is a new one of the same name.
         match ahead.filter(|it| it.id == id && it.shape == shape) {
             Some(embryo) => Ok(embryo),
-            None => Embryo::conceive(self, id, shape, None),
+            None => Embryo::conceive(self, id, shape, self.bearer(plan)?),
         }
     }
 

@@ -44,15 +44,8 @@ impl Embryo {
         native: &Native,
         id: &str,
         shape: Shape,
-        midwife: Option<Midwife>,
+        by: By,
     ) -> Result<Self, BackendError> {
-        let by = match midwife {
-            Some(midwife) => By::Midwife(midwife),
-            None if native.expects_many() => By::Nobody(shape.network),
-            None => Midwife::call(shape.network)
-                .map(By::Midwife)
-                .map_err(|it| unmade("make new namespaces", it))?,
-        };
         // A tree that a process must be born in counts its time, too.
         let needed = native.cgroups.holds(Feature::CpuTime).is_some();
         let cgroup = needed.then(|| native.cgroups.begin(id)).transpose();
@@ -67,4 +60,10 @@ impl Embryo {
         let birth = Birth::begin(native, shape, cgroup.as_ref(), parts)?;
         Ok(Self { id: id.to_owned(), shape, birth, control, cgroup, owner })
     }
+}
+
+/// A midwife for a sandbox of `shape`.
+pub(super) fn called(shape: Shape) -> Result<By, BackendError> {
+    let midwife = Midwife::call(shape.network);
+    midwife.map(By::Midwife).map_err(|it| unmade("make new namespaces", it))
 }

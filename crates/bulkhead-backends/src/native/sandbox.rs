@@ -109,17 +109,6 @@ impl NativeSandbox {
         self.shared.link.raise(walls);
     }
 
-    /// Waits until the walls stand, if they do not yet.
-    async fn stands(&self) -> Result<(), BackendError> {
-        let stood = || async {
-            self.stand().await?;
-            self.shared.newborn().wean();
-            drop(self.spent.lock().unwrap_or_else(PoisonError::into_inner).take());
-            Ok(())
-        };
-        self.ready.get_or_try_init(stood).await.copied()
-    }
-
     /// Waits until the walls stand, or finds out what went wrong.
     async fn stand(&self) -> Result<(), BackendError> {
         self.shared.link.ready().await.map_err(|unready| match unready {
@@ -251,6 +240,16 @@ impl NativeSandbox {
 
 #[async_trait::async_trait]
 impl Sandbox for NativeSandbox {
+    async fn stands(&self) -> Result<(), BackendError> {
+        let stood = || async {
+            self.stand().await?;
+            self.shared.newborn().wean();
+            drop(self.spent.lock().unwrap_or_else(PoisonError::into_inner).take());
+            Ok(())
+        };
+        self.ready.get_or_try_init(stood).await.copied()
+    }
+
     async fn exec(&self, exec: &ExecPlan) -> Result<Box<dyn Process>, BackendError> {
         Ok(Box::new(self.start(exec, After::Stay).await?))
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{
     journal::{Journal, JournalError, Record},
-    launch::{LaunchError, shims},
+    launch::{Heard, LaunchError, shims},
     shim::copier,
 };
 use crate::{Engine, RunError};
@@ -88,7 +88,7 @@ pub(super) async fn copied_by(
     layer: &Path,
 ) -> Result<CopyDone, LaunchError> {
     let wanted = CopyWanted { copy: layer.to_owned(), of: Box::new(record.clone()) };
-    let answer = shims(program, &wanted).await?.into_iter().next();
+    let answer = shims(program, &wanted, Heard::All).await?.into_iter().next();
     let answer: Value = answer.ok_or_else(LaunchError::silent)?;
     if answer.get("error").is_some() {
         return Err(LaunchError::Refused(answer));

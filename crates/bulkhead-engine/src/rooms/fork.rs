@@ -12,7 +12,7 @@ use super::{
     admission::Admission,
     client::Client,
     journal::{Journal, JournalError, Keeping, Record},
-    launch::{LaunchError, shims},
+    launch::{Heard, LaunchError, shims},
 };
 
 /// Rooms that are the same but for who they are: told once, for a hundred records take longer to
@@ -68,9 +68,9 @@ pub async fn fork(
 ) -> Result<(), LaunchError> {
     admission.check_for(records.len())?;
     let rooms = Alike::gathered(records).map_err(|error| LaunchError::System(error.into()))?;
-    let answers = shims(program, &rooms).await?;
-    let said = |what: &str| answers.iter().filter(|it| it.get(what).is_some()).count();
     // Each room says that it is there, and whoever began them all that they are on record.
+    let answers = shims(program, &rooms, Heard::From(records.len() + 1)).await?;
+    let said = |what: &str| answers.iter().filter(|it| it.get(what).is_some()).count();
     if said("ready") == records.len() && said("settled") == 1 {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::{io, path::Path, process::Stdio};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     process::Command,
 };
 
@@ -43,7 +43,8 @@ pub async fn launch(
     admission: &Admission,
 ) -> Result<(), LaunchError> {
     admission.check()?;
-    let answer = shims(program, record).await?.into_iter().next().unwrap_or_default();
+    let answers = shims(program, record, Heard::All).await?;
+    let answer = answers.into_iter().next().unwrap_or_default();
     if answer.get("ready").is_some() {
         return Ok(());
     }
@@ -51,6 +52,15 @@ pub async fn launch(
         return Err(LaunchError::Refused(answer));
     }
     Err(LaunchError::silent())
+}
+
+/// When enough was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// When nobody is left who could say anything.
+    All,
+    /// When so many have spoken.
+    From(usize),
 }
 
 /// Starts `program` (Bulkhead itself) as the shim of what is `wanted`, a record or a list of them,
@@ -62,6 +72,7 @@ pub async fn launch(
 pub(super) async fn shims(
     program: &Path,
     wanted: &impl Serialize,
+    enough: Heard,
 ) -> Result<Vec<Value>, LaunchError> {
     let system = LaunchError::System;
     let mut shim = Command::new(program)
@@ -75,12 +86,15 @@ pub(super) async fn shims(
     if let Some(mut stdin) = shim.stdin.take() {
         stdin.write_all(&text).await.map_err(system)?;
     }
-    let mut answers = String::new();
-    if let Some(mut stdout) = shim.stdout.take() {
-        stdout.read_to_string(&mut answers).await.map_err(system)?;
+    let mut answers: Vec<Value> = Vec::new();
+    if let Some(stdout) = shim.stdout.take() {
+        let mut lines = BufReader::new(stdout).lines();
+        while enough != Heard::From(answers.len())
+            && let Some(line) = lines.next_line().await.map_err(system)?
+        {
+            answers.extend(serde_json::from_str::<Value>(&line));
+        }
     }
-    let answers: Vec<Value> =
-        answers.lines().filter_map(|it| serde_json::from_str(it).ok()).collect();
     if !answers.iter().any(|it| it.get("ready").is_some()) {
         shim.wait().await.map_err(system)?;
     }

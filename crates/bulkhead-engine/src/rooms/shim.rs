@@ -69,6 +69,15 @@ pub(super) struct Ending {
     pub(super) grace: Duration,
 }
 
+/// When a room is said to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum There {
+    /// When all that can be decided was, and the kernel was told what to build.
+    Begun,
+    /// When it is built.
+    Built,
+}
+
 /// Makes the room of `record`, holds it, serves its clients, and ends it when it is time.
 ///
 /// `ready` is told once whether the room came to be.
@@ -85,14 +94,24 @@ pub async fn hold(
             return Ok(());
         }
     };
-    hold_claimed(engine, journal, (record, claim), ready).await
+    hold_until_its_end((engine, journal), (record, claim), There::Built, ready).await
 }
 
-/// As [`hold`], for a room that was begun already.
-pub async fn hold_claimed(
+/// As [`hold`], for one of many rooms, which is begun already. `ready` is told before it is built, for the
+/// kernel builds all of them when all are begun; one that it cannot build then ends, and says why.
+pub async fn hold_one_of_many(
     engine: Arc<Engine>,
     journal: &Journal,
+    room: (Record, Claim),
+    ready: impl FnOnce(Ready),
+) -> io::Result<()> {
+    hold_until_its_end((engine, journal), room, There::Begun, ready).await
+}
+
+async fn hold_until_its_end(
+    (engine, journal): (Arc<Engine>, &Journal),
     (record, claim): (Record, Claim),
+    there: There,
     ready: impl FnOnce(Ready),
 ) -> io::Result<()> {
     let disk = match journal.disk_of(&record) {
@@ -103,7 +122,14 @@ pub async fn hold_claimed(
             return Ok(());
         }
     };
-    let room = match engine.open_on(&record.id, named(&record), disk).await {
+    let opened = async {
+        let room = engine.open_on(&record.id, named(&record), disk).await?;
+        if there == There::Built {
+            room.stands().await?;
+        }
+        Ok(room)
+    };
+    let room = match opened.await {
         Ok(room) => room,
         Err(error) => {
             // Whoever asked is told; there is no room that anybody could ask about.
@@ -204,7 +230,7 @@ impl Held {
                 Some(_) = clients.join_next() => {}
                 why = &mut clock => return Ending { why, grace: Duration::ZERO },
                 ending = told(&mut over) => return ending,
-                () = &mut lost => return Ending { why: Why::Lost, grace: Duration::ZERO },
+                why = &mut lost => return Ending { why, grace: Duration::ZERO },
             }
         }
     }
@@ -356,13 +382,17 @@ impl Held {
     }
 }
 
-/// Returns when the room's first process has gone without being asked to.
-async fn lost(room: &Room) {
+/// Returns when the room's first process has gone without being asked to, or never came.
+async fn lost(room: &Room) -> Why {
+    if let Err(error) = room.stands().await {
+        return Why::Unbuilt(describe(&error));
+    }
     let guest = room.sandbox().await.ok().and_then(|it| it.guest().cloned());
     match guest {
         Some(guest) => guest.ended().await,
         None => std::future::pending().await,
     }
+    Why::Lost
 }
 
 /// How a client wants the room to end, when one does.

@@ -28,8 +28,8 @@ pub(super) struct Shared {
     parent: RawFd,
     /// Readable when somebody has said who it is.
     orders: Option<RawFd>,
-    /// What nobody has made for it.
-    alone: Option<Network>,
+    /// If nobody bears it.
+    alone: Option<Alone>,
     /// 0 when a child that nobody bore has left this memory.
     pub(super) runs: AtomicI32,
     /// In order.
@@ -44,6 +44,15 @@ pub(super) struct Shared {
     pub(super) errno: AtomicI32,
 }
 
+/// What a child must know that nobody bears.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Alone {
+    /// What nobody has made for it.
+    pub(super) network: Network,
+    /// Readable when it may begin.
+    pub(super) when: Option<RawFd>,
+}
+
 const GUEST: &CStr = c"bulkhead-guest";
 
 /// Positions of what the child does beside its lists.
@@ -52,9 +61,11 @@ const AT_GUEST: usize = usize::MAX;
 
 impl Shared {
     /// For the child of `embryo`, who knows the parent by this descriptor and makes `alone` itself.
-    pub(super) fn of(embryo: Embryo<'_>, parent: RawFd, alone: Option<Network>) -> Self {
+    pub(super) fn of(embryo: Embryo<'_>, parent: RawFd, alone: Option<Alone>) -> Self {
         let Embryo { steps, guest, keep, map, cgroup: _ } = embryo;
-        let mut keep: Vec<RawFd> = keep.into_iter().chain(guest).chain([parent]).collect();
+        let when = alone.and_then(|it| it.when);
+        let keep = keep.into_iter().chain(guest).chain([parent]).chain(when);
+        let mut keep: Vec<RawFd> = keep.collect();
         keep.sort_unstable();
         Self {
             parent,
@@ -95,7 +106,8 @@ pub(super) extern "C" fn grow(shared: *const ()) -> ! {
 /// Makes its namespaces, as far as nobody has, and waits to hear who it is if others say that.
 fn separate(shared: &Shared) -> Result<(), Errno> {
     let mounts = libc::CLONE_NEWNS | libc::CLONE_NEWIPC;
-    let Some(network) = shared.alone else { return unshare(mounts) };
+    let Some(Alone { network, when }) = shared.alone else { return unshare(mounts) };
+    when.map_or(Ok(()), |when| await_readable(when, shared))?;
     match network {
         Network::Own => {
             unshare(mounts | libc::CLONE_NEWNET)?;
@@ -103,11 +115,14 @@ fn separate(shared: &Shared) -> Result<(), Errno> {
         }
         Network::Host => unshare(mounts)?,
     }
-    let Some(orders) = shared.orders else { return Ok(()) };
+    shared.orders.map_or(Ok(()), |orders| await_readable(orders, shared))
+}
+
+/// Waits until `fd`, which it keeps, is readable, as long as the parent lives.
+fn await_readable(fd: RawFd, shared: &Shared) -> Result<(), Errno> {
     // SAFETY: both are open in this table, and nobody closes them meanwhile.
-    let [orders, parent] =
-        [orders, shared.parent].map(|it| unsafe { BorrowedFd::borrow_raw(it) });
-    orphan::await_readable(orders, parent)
+    let [fd, parent] = [fd, shared.parent].map(|it| unsafe { BorrowedFd::borrow_raw(it) });
+    orphan::await_readable(fd, parent)
 }
 
 /// Performs the steps, and returns a descriptor of the guest that they have left alone.

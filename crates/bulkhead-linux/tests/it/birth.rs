@@ -5,11 +5,13 @@ use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use bulkhead_linux::birth::{By, Embryo};
 use bulkhead_linux::memfd::Unsealed;
 use bulkhead_linux::midwife::{Midwife, Network};
 use bulkhead_linux::steps::Step;
+use bulkhead_linux::together::together;
 use rustix::io::fcntl_dupfd_cloexec;
 
 use super::nursery::{Room, born, guest, inside};
@@ -107,7 +109,10 @@ fn a_midwife_that_is_not_needed_goes() {
 
 /// Who may bear a child.
 fn bearers() -> [By; 2] {
-    [By::Midwife(Midwife::call(Network::Own).unwrap()), By::Nobody(Network::Own)]
+    [
+        By::Midwife(Midwife::call(Network::Own).unwrap()),
+        By::Nobody { network: Network::Own, when: None },
+    ]
 }
 
 #[test]
@@ -236,4 +241,28 @@ guest 4, control 3: Ok(5) born
 guest 10, control 11: Ok(5) born
 ";
     assert_eq!(play("bear from any descriptor", directory.path()), expected);
+}
+
+#[test]
+fn a_child_that_is_one_of_many_waits_for_the_others() {
+    let (unready, all_ready) = together().unwrap();
+    let by = By::Nobody { network: Network::Own, when: Some(all_ready.number()) };
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let steps = vec![Step::Descriptors { control: theirs.as_raw_fd() }];
+    let keep = vec![theirs.as_raw_fd()];
+    let null = File::open("/dev/null").unwrap();
+    let embryo = Embryo { steps, guest: Some(null.as_raw_fd()), keep, cgroup: None, map: None };
+    let newborn = embryo.expect(by).unwrap().born().unwrap();
+    drop(theirs);
+    let namespace = |name: &str| {
+        fs::read_link(format!("/proc/{}/ns/{name}", newborn.pid().as_raw_nonzero())).unwrap()
+    };
+    // Whoever has not begun is still where its parent is.
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(namespace("mnt"), fs::read_link("/proc/self/ns/mnt").unwrap());
+    assert!(newborn.failure().is_none());
+    drop(unready);
+    // What it should become is no program, and it comes as far as to find that out.
+    (&ours).read_to_end(&mut Vec::new()).unwrap();
+    assert_eq!(newborn.failure().unwrap().action, "start the guest");
 }

@@ -93,6 +93,7 @@ fn why(why: &Why) -> &'static str {
         Why::Expired => "expired",
         Why::Idle => "idle",
         Why::Lost => "lost",
+        Why::Unbuilt(_) => "unbuilt",
     }
 }
 

@@ -53,6 +53,7 @@ fn reason(why: &Why) -> String {
         Why::Expired => "its time was over".to_owned(),
         Why::Idle => "nobody had used it".to_owned(),
         Why::Lost => "its shim went away without a word".to_owned(),
+        Why::Unbuilt(why) => format!("it could not be built: {why}"),
     }
 }
 

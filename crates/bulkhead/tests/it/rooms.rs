@@ -10,6 +10,7 @@ mod gone;
 mod many;
 mod pool;
 mod strangers;
+mod unbuilt;
 mod update;
 
 use std::{path::Path, time::Duration};

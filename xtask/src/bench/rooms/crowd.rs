@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bulkhead_engine::rooms::Client;
 use serde::Serialize;
 
-use crate::bench::rooms::site::Site;
+use crate::bench::rooms::site::{Site, exec};
 use crate::bench::table::Table;
 use crate::leaks::Watch;
 use crate::print;
@@ -80,6 +80,19 @@ async fn weigh(rooms: &[(String, Client)]) -> Result<f64, Trouble> {
         }
     }
     Ok(Duration::from_secs(sum).as_secs_f64())
+}
+
+/// Runs a program in each of them, at once.
+pub(super) async fn use_all(rooms: &[(String, Client)]) -> Result<(), Trouble> {
+    let mut running = tokio::task::JoinSet::new();
+    for (_, client) in rooms {
+        let client = client.clone();
+        running.spawn(async move { exec(&client, &["/bin/true"]).await });
+    }
+    while let Some(ran) = running.join_next().await {
+        ran.or_trouble(|| "could not wait for a program".to_owned())??;
+    }
+    Ok(())
 }
 
 /// Ends all of them at once, until no shim is left.

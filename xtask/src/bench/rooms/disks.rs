@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::bench::bundle::Bundle;
 use crate::bench::cgroup_parent::CgroupParent;
 use crate::bench::dockerd::{Dockerd, IMAGE};
-use crate::bench::rooms::crowd::{end_all, forget_all};
+use crate::bench::rooms::crowd::{end_all, forget_all, use_all};
 use crate::bench::rooms::programs::{run, timed};
 use crate::bench::rooms::site::{Site, exec, record};
 use crate::bench::rooms::{Row, What};
@@ -46,18 +46,21 @@ pub(super) struct Disk {
     notes: Vec<String>,
 }
 
-/// A hundred rooms that begin where one is.
-pub(super) fn forks(site: &Site, runs: u32) -> Row {
+/// A hundred rooms that begin where one is: until they can be used, and until each was.
+pub(super) fn forks(site: &Site, runs: u32) -> [Row; 2] {
     let measure = || {
         let client = site.runtime.block_on(site.make(ROOM))?;
         let written = ["/bin/sh", "-c", "echo changed > /tmp/file"];
         site.runtime.block_on(exec(&client, &written))?;
-        let (mut times, mut ended) = (Vec::new(), Vec::new());
+        let (mut times, mut ended) = ([Vec::new(), Vec::new()], Vec::new());
         for round in 0..runs {
             let name = format!("bench-fork-{round}");
             let fork = ["fork", ROOM, "-n", FORKS, "--name", &name];
-            times.push(timed(|| run(&mut site.command(&fork)))?);
+            let forked = timed(|| run(&mut site.command(&fork)))?;
             let made = site.living("bench-fork-")?;
+            let used = timed(|| site.runtime.block_on(use_all(&made)))?;
+            let round = [forked, forked + used];
+            times.iter_mut().zip(round).for_each(|(times, it)| times.push(it));
             site.runtime.block_on(end_all(&made))?;
             ended.extend(made);
         }
@@ -66,7 +69,14 @@ pub(super) fn forks(site: &Site, runs: u32) -> Row {
         site.runtime.block_on(site.end(ROOM, &client))?;
         Ok(times)
     };
-    Row::of(What::Forks, measure())
+    match measure() {
+        Ok([forked, used]) => {
+            [Row::of(What::Forks, Ok(forked)), Row::of(What::ForksUsed, Ok(used))]
+        }
+        Err(trouble) => {
+            [Row::of(What::Forks, Err(trouble)), Row::of(What::ForksUsed, Ok(Vec::new()))]
+        }
+    }
 }
 
 /// Rooms with so many bytes of changes each.

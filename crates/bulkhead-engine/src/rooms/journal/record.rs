@@ -110,6 +110,8 @@ pub enum Why {
     Idle,
     /// Its shim, or its first process, went away without a word.
     Lost,
+    /// It was one of many, and when they were built this was in the way.
+    Unbuilt(String),
 }
 
 /// Whether a room can be talked to.

@@ -178,7 +178,7 @@ pub enum SandboxState {
 pub struct Ended {
     /// When.
     pub at: String,
-    /// What ended it: `stopped`, `expired`, `idle` or `lost`.
+    /// What ended it: `stopped`, `expired`, `idle`, `lost` or `unbuilt`.
     pub why: String,
 }
 

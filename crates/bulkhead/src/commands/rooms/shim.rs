@@ -6,12 +6,15 @@ use std::{
     sync::Arc,
 };
 
-use bulkhead_backends::fork::{Forked, Single};
+use bulkhead_backends::{
+    fork::{Forked, Single},
+    together::{Unready, together},
+};
 use bulkhead_engine::{
     Engine,
     rooms::{
         Alike, Claim, CopyWanted, Journal, NotCopied, Ready, Record, copy_ended, hold,
-        hold_claimed, pool::RefillWanted,
+        hold_one_of_many, pool::RefillWanted,
     },
 };
 use serde::Deserialize;
@@ -107,7 +110,8 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
     let journal = journal_in(&paths)?;
     let engine = engine::runtime()?.block_on(engine_for(environment, &paths, first))?;
     let disk = journal.beginning_of(first).map_err(|error| super::of_journal(&error))?;
-    engine.expect_many(&disk).map_err(|error| Failure::of_run(&error))?;
+    let (unready, created) = together().map_err(no_shim)?;
+    engine.expect_many(&disk, created).map_err(|error| Failure::of_run(&error))?;
     let single = Single::now().map_err(no_shim)?;
     let series = journal.series(&records).map_err(|error| super::of_journal(&error))?;
     let mut records = records.into_iter();
@@ -125,7 +129,7 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
                 // To drop these would take apart what is the same in every copy, which costs a page at
                 // a time.
                 std::mem::forget(records);
-                return hold_forked(engine, &journal, (record, claim));
+                return hold_forked(engine, &journal, (record, claim), unready);
             }
             Err(error) => return Err(no_shim(claim.erase().err().unwrap_or(error))),
         }
@@ -136,6 +140,7 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
         Failure::new(Code::System, "could not write rooms down").because(error)
     })?;
     say(&json!({ "settled": true }));
+    drop(unready);
     Ok(())
 }
 
@@ -147,11 +152,16 @@ fn hold_forked(
     engine: Engine,
     journal: &Journal,
     room: (Record, Claim),
+    unready: Unready,
 ) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(Code::Room, "a shim failed").because(error);
     rustix::process::setsid().map_err(|errno| failed(errno.into()))?;
     let runtime = engine::runtime()?;
-    let done = runtime.block_on(hold_claimed(Arc::new(engine), journal, room, tell));
+    let told = |ready| {
+        tell(ready);
+        drop(unready);
+    };
+    let done = runtime.block_on(hold_one_of_many(Arc::new(engine), journal, room, told));
     runtime.shutdown_background();
     done.map_err(failed)
 }

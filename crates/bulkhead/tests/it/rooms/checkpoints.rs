@@ -13,7 +13,7 @@ fn told(rooms: &Rooms, steps: &[&[&str]]) -> String {
     steps.iter().map(step).collect::<Vec<_>>().join("\n")
 }
 
-fn layers(rooms: &Rooms) -> Vec<String> {
+pub(super) fn layers(rooms: &Rooms) -> Vec<String> {
     let found = fs::read_dir(rooms.host.state().join("layers"));
     let names = found.into_iter().flatten().map(|it| it.unwrap().file_name());
     names.map(|it| it.into_string().unwrap()).collect()
