@@ -1,6 +1,6 @@
 //! A checkpoint in the place of the room that it was taken of, and names for many rooms.
 
-use std::{collections::BTreeSet, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use bulkhead_spec::escape;
 
@@ -94,12 +94,11 @@ impl Journal {
         }
     }
 
-    /// `PREFIX-1` and so on, so many of those that no living room has.
-    pub fn free_names(&self, prefix: &str, count: u32) -> Result<Vec<String>, JournalError> {
-        let living = self.living()?;
-        let taken: BTreeSet<String> = living.into_iter().map(|it| it.record.name).collect();
+    /// `PREFIX-1` and so on, so many of those that no living room has. Rooms of other names are not looked
+    /// at.
+    pub fn free_names(&self, prefix: &str, count: u32) -> Vec<String> {
         let all = (1_u32..).map(|at| format!("{prefix}-{at}"));
-        let free = all.filter(|it| !taken.contains(it));
-        Ok(free.take(usize::try_from(count).unwrap_or(usize::MAX)).collect())
+        let free = all.filter(|it| self.named(it).is_none());
+        free.take(usize::try_from(count).unwrap_or(usize::MAX)).collect()
     }
 }

@@ -157,7 +157,7 @@ async fn fork(
     if !is_name(&format!("{prefix}-{COPIES}")) {
         return Err(bad_name());
     }
-    let names = house.journal.free_names(&prefix, count)?;
+    let names = house.journal.free_names(&prefix, count);
     let records = house.copy(&origin, names).await?;
     let rooms: Result<Vec<Listed>, Problem> =
         records.iter().map(|it| find(&house, &it.id)).collect();

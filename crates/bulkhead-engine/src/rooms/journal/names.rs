@@ -15,7 +15,7 @@ use super::{Journal, Life, Listed, RECORD, Record, look};
 
 impl Journal {
     /// The living room of exactly this name.
-    pub(super) fn named(&self, name: &str) -> Option<Listed> {
+    pub(in super::super) fn named(&self, name: &str) -> Option<Listed> {
         self.last_named(name).filter(|it| it.life == Life::Alive)
     }
 

@@ -12,7 +12,6 @@ use super::{
     create::{ITSELF, of_launch, usual},
     here::Here,
     house::{House, of_server},
-    of_journal,
 };
 use crate::{
     args::checkpoints::ForkArgs,
@@ -62,7 +61,7 @@ fn here(
     let (admission, _) = usual(environment)?;
     let (journal, parent) = (&rooms.journal, rooms.find(&args.room)?);
     let prefix = args.name.as_ref().unwrap_or(&parent.record.name);
-    let names = journal.free_names(prefix, args.count).map_err(|error| of_journal(&error))?;
+    let names = journal.free_names(prefix, args.count);
     engine::runtime()?.block_on(async {
         let snapshot = journal.snapshot_for_fork(Path::new(ITSELF), &parent).await;
         let snapshot = snapshot.map_err(|error| of_checkpoint(&error))?;

@@ -17,6 +17,7 @@ use bulkhead_engine::{
         hold_one_of_many, pool::RefillWanted,
     },
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -28,6 +29,8 @@ use crate::{
     failure::Failure,
 };
 
+/// How long rooms wait to be built for whoever wanted them to take note of them.
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// As much as a shim takes to make its room.
 const SHIM_HEAP: usize = 128 * 1024;
 
@@ -140,6 +143,7 @@ fn hold_many(environment: &Environment, records: Vec<Record>) -> Result<(), Fail
         Failure::new(Code::System, "could not write rooms down").because(error)
     })?;
     say(&json!({ "settled": true }));
+    until_heard();
     drop(unready);
     Ok(())
 }
@@ -216,6 +220,14 @@ fn tell(ready: Ready) {
 fn say(what: &serde_json::Value) {
     let mut out = io::stdout().lock();
     writeln!(out, "{what}").and_then(|()| out.flush()).unwrap_or_default();
+}
+
+/// Waits until whoever started us has heard enough and no longer listens: a hundred rooms that are built
+/// would keep them from the processor. One who stands still does not keep the rooms from being built.
+fn until_heard() {
+    let stdout = io::stdout();
+    let mut heard = [PollFd::new(&stdout, PollFlags::empty())];
+    poll(&mut heard, Some(&PATIENCE)).map(drop).unwrap_or_default();
 }
 
 /// Lets go of the streams: whoever waits for them to end need not wait for the room.

@@ -64,7 +64,7 @@ fn whoever_wants_one_room_looks_at_no_other() {
     // Whether somebody still needs what a checkpoint has is nothing that this room could change.
     rooms.fine(&["checkpoint", "create", "living", "kept"]);
     let others = Others::watched(&rooms, &["living", "ended"]);
-    let steps: [&[&str]; 15] = [
+    let steps: [&[&str]; 17] = [
         &["exec", "shop", "--", "true"],
         &["exec", &id, "--", "true"],
         &["inspect", "shop"],
@@ -80,6 +80,8 @@ fn whoever_wants_one_room_looks_at_no_other() {
         &["rm", "shop"],
         &["create", "--name", "shop"],
         &["rm", "--force", "shop"],
+        &["create", "--name", "shop"],
+        &["fork", "shop", "-n", "2"],
     ];
     for step in steps {
         rooms.fine(step);
