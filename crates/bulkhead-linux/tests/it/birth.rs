@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bulkhead_linux::birth::{By, Embryo};
 use bulkhead_linux::memfd::Unsealed;
@@ -127,9 +127,9 @@ fn a_child_that_nobody_waits_for_goes() {
     }
     let left = || children().into_iter().filter(|it| !before.contains(it)).count();
     // Other tests have children, too, for a while.
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    let patience = Instant::now() + Duration::from_secs(20);
     while left() != 0 {
-        assert!(std::time::Instant::now() < patience, "{} are left", left());
+        assert!(Instant::now() < patience, "{} are left", left());
         std::thread::yield_now();
     }
 }
@@ -148,7 +148,7 @@ fn a_child_keeps_nothing_open_that_it_does_not_need() {
         let newborn = expected.born().unwrap();
         drop((theirs_before, theirs_meanwhile));
         for ours in [&mut before, &mut meanwhile] {
-            ours.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+            ours.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
             assert_eq!(ours.read(&mut [0]).unwrap(), 0);
         }
         drop(newborn);

@@ -22,6 +22,8 @@ use super::{
 
 /// What was written down of a room while it was parked, once somebody has it.
 const PARKED: &str = "parked.json";
+/// What is to be its record then: empty until somebody wants it.
+const HANDED: &str = "handed.json";
 
 /// Whether a room was made before somebody wanted it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +57,8 @@ impl Journal {
             let _turn = self.turn()?;
             private_dir(&dir)?;
             let claim = self.claim(&dir, record, Sync::Each)?;
+            // A file takes longer to make than to fill, and whoever takes the room waits.
+            File::create_new(claim.dir().join(HANDED))?;
             File::open(&dir)?.sync_all()?;
             Ok(claim)
         };
@@ -138,7 +142,7 @@ impl Claim {
         journal.check_free(std::slice::from_ref(handed))?;
         let move_over = || -> io::Result<()> {
             let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
-            let fresh = dir.join(format!("{RECORD}.new"));
+            let fresh = dir.join(HANDED);
             fs::write(&fresh, serde_json::to_vec(handed)?)?;
             // What is replaced would be taken off the disk, and what replaces it written, while
             // somebody waits. A room that is killed between the two has no record, and is cleared.
