@@ -51,6 +51,31 @@ fn move_away(who: Option<Pid>, from: usize) {
     }
 }
 
+/// Keeps this thread, and those that it makes, on the processor that it is on, until each is let free.
+///
+/// For whoever sleeps until its child has become a program: it leaves its turn to the child. On another
+/// processor the child, being new, would wait there for whoever runs to use up a whole turn.
+#[derive(Debug)]
+pub(crate) struct Here {
+    all: CpuSet,
+}
+
+impl Here {
+    /// `None` where there is only one, or nobody may choose.
+    pub(crate) fn stay() -> Option<Self> {
+        let all = sched_getaffinity(None).ok().filter(|it| 1 < it.count())?;
+        let (mut only, here) = (CpuSet::new(), here());
+        only.set(Some(here).filter(|it| *it < CpuSet::MAX_CPU)?);
+        sched_setaffinity(None, &only).ok()?;
+        Some(Self { all })
+    }
+
+    /// Lets whoever says this go where the kernel likes, as before.
+    pub(crate) fn free(&self) {
+        sched_setaffinity(None, &self.all).unwrap_or_default();
+    }
+}
+
 /// All processors of a set but one, if that leaves any.
 fn without(all: &CpuSet, one: usize) -> Option<CpuSet> {
     let mut others = *all;

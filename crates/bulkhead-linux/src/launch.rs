@@ -9,7 +9,7 @@ use std::{
 
 use rustix::{io::Errno, process::Pid};
 
-use crate::{clone::vfork, prompt, sys};
+use crate::{beside::Here, clone::vfork, prompt, sys};
 
 /// A program to start.
 pub struct Program {
@@ -65,6 +65,8 @@ struct Shared {
     dir: usize,
     stdio: [RawFd; 3],
     terminal: ControllingTerminal,
+    /// Where it begins.
+    here: Option<Here>,
     stage: AtomicU32,
     errno: AtomicI32,
 }
@@ -81,12 +83,14 @@ pub fn launch(program: Program) -> Result<Pid, LaunchFailed> {
         dir: program.dir.as_ptr().addr(),
         stdio: program.stdio.each_ref().map(AsRawFd::as_raw_fd),
         terminal: program.terminal,
+        here: Here::stay(),
         stage: AtomicU32::new(0),
         errno: AtomicI32::new(0),
     };
     // SAFETY: this thread sleeps until the child has executed or exited, so `shared` and `program`
     // outlive its use; `run` allocates nothing and never returns.
     let pid = unsafe { vfork(run, &raw const shared) };
+    shared.here.iter().for_each(Here::free);
     let (pid, stack) = pid.map_err(|source| LaunchFailed { stage: Stage::Clone, source })?;
     // First of all: whoever reads what it writes is woken by that if it has ended already.
     drop(program);
@@ -110,6 +114,7 @@ pub fn launch(program: Program) -> Result<Pid, LaunchFailed> {
 extern "C" fn run(shared: *const Shared) -> ! {
     // SAFETY: the parent sleeps until this child is gone from its memory.
     let shared = unsafe { &*shared };
+    shared.here.iter().for_each(Here::free);
     let errno = match prepare(shared) {
         Ok(()) => execute(shared),
         Err(errno) => errno,

@@ -236,3 +236,19 @@ fn an_input_that_is_no_terminal_cannot_become_one() {
     let failed = Launch::shell("true").on(input).fails();
     assert_eq!(failed, (Stage::Prepare, Some(libc::ENOTTY)));
 }
+
+#[test]
+fn a_program_may_use_every_processor_that_whoever_starts_it_may() {
+    const ALLOWED: &str = "Cpus_allowed_list:";
+    let allowed = |status: &str| {
+        let line = status.lines().find(|it| it.starts_with(ALLOWED)).unwrap();
+        line.trim_start_matches(ALLOWED).trim().to_owned()
+    };
+    let ours = || allowed(&fs::read_to_string("/proc/thread-self/status").unwrap());
+    let before = ours();
+    assert_eq!(allowed(&shell("cat /proc/self/status")), before);
+    assert_eq!(ours(), before);
+    // One that cannot be started leaves nobody where it was to begin.
+    Launch::new(&["/nowhere"], &["nowhere"]).fails();
+    assert_eq!(ours(), before);
+}
