@@ -7,7 +7,7 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write as _},
     path::Path,
     sync::PoisonError,
 };
@@ -131,6 +131,16 @@ fn remove_empty(key: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a file that is there and, but for a failure, empty. Who has one emptied that is so already
+/// waits on ext4, which takes it for one that is written anew and puts that on the disk when it is closed.
+fn fill(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::options().write(true).open(path)?;
+    if file.metadata()?.len() != 0 {
+        file.set_len(0)?;
+    }
+    file.write_all(content)
+}
+
 impl Claim {
     /// Makes a parked room one of the others, as `handed` says. It is the shim that says so, once.
     ///
@@ -143,7 +153,7 @@ impl Claim {
         let move_over = || -> io::Result<()> {
             let mut dir = self.dir.lock().unwrap_or_else(PoisonError::into_inner);
             let fresh = dir.join(HANDED);
-            fs::write(&fresh, serde_json::to_vec(handed)?)?;
+            fill(&fresh, &serde_json::to_vec(handed)?)?;
             // What is replaced would be taken off the disk, and what replaces it written, while
             // somebody waits. A room that is killed between the two has no record, and is cleared.
             let (record, parked) = (dir.join(RECORD), dir.join(PARKED));
