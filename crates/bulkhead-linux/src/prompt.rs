@@ -8,8 +8,11 @@ use rustix::{io::Errno, process::Pid};
 
 use crate::sys;
 
-/// A turn of those who ask here: the shortest that there is. The usual one is many times as long.
-const TURN: u64 = 100_000;
+/// A turn of those who ask here. The usual one is many times as long.
+///
+/// There are shorter ones, but in those a new program would have had its turn by the time that it is
+/// [taken back](take_back), and somebody else would get the next.
+const TURN: u64 = 200_000;
 
 /// Who has short turns, besides the thread that asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
