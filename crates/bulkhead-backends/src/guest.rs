@@ -40,11 +40,9 @@ mod pipe;
 mod program;
 mod state;
 mod streams;
-mod watch;
 
 pub use bulkhead_guest::protocol::{After, Counted, Datagram, Disk, Status, To};
 
-pub(crate) use self::watch::watch;
 pub use self::{
     channel::{Channel, ChannelReader, ChannelWriter},
     link::{Link, Unready, pair},

@@ -19,6 +19,7 @@ mod identity;
 mod native;
 mod none;
 mod props;
+pub mod quiet;
 mod syscalls;
 mod turn;
 mod workspace;

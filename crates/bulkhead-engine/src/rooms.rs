@@ -21,6 +21,7 @@ mod journal;
 mod keep;
 mod launch;
 mod layers;
+mod line;
 pub mod pool;
 mod protocol;
 mod restore;

@@ -13,11 +13,13 @@ use tokio::{
 
 use super::{
     driver::{Reader, drive},
-    outbox::{Outbox, Socket, Writer},
+    outbox::{Outbox, Writer},
     state::{Standing, State},
-    watch,
 };
-use crate::BackendError;
+use crate::{
+    BackendError,
+    quiet::{Outward, watch},
+};
 
 /// A hand on the guest of one sandbox. Copies are hands on the same guest.
 #[derive(Clone)]
@@ -69,7 +71,7 @@ impl Link {
     pub fn over_socket(socket: OwnedFd) -> io::Result<Self> {
         let socket = Arc::new(watch(socket, Interest::READABLE)?);
         let reader = Reader::Socket(Arc::clone(&socket));
-        let writer = Writer::Socket(Socket::new(Arc::clone(&socket)));
+        let writer = Writer::Socket(Outward::new(Arc::clone(&socket)));
         Ok(Self::new(Outbox::new(Some(socket)), reader, writer, Carriage::Descriptors))
     }
 

@@ -14,9 +14,9 @@ use std::{
 };
 
 use bulkhead_guest::wire::send;
-use tokio::io::{AsyncWrite, Interest, unix::AsyncFd};
+use tokio::io::{AsyncWrite, unix::AsyncFd};
 
-use super::watch;
+use crate::quiet::Outward;
 
 /// Frames that wait, the oldest first.
 pub(super) struct Outbox {
@@ -34,27 +34,8 @@ struct Queued {
 
 /// Where frames go.
 pub(super) enum Writer {
-    Socket(Socket),
+    Socket(Outward),
     Stream(Box<dyn AsyncWrite + Send + Unpin>),
-}
-
-/// A socket, and whoever tells of room in it: only while a frame waits for that.
-pub(super) struct Socket {
-    socket: Arc<AsyncFd<OwnedFd>>,
-    room: Option<AsyncFd<OwnedFd>>,
-}
-
-impl Socket {
-    pub(super) fn new(socket: Arc<AsyncFd<OwnedFd>>) -> Self {
-        Self { socket, room: None }
-    }
-
-    fn room(&mut self) -> io::Result<&AsyncFd<OwnedFd>> {
-        Ok(match &mut self.room {
-            Some(room) => room,
-            none => none.insert(watch(self.socket.get_ref().try_clone()?, Interest::WRITABLE)?),
-        })
-    }
 }
 
 impl Outbox {
@@ -95,7 +76,7 @@ impl Outbox {
         }
         match writer {
             Writer::Socket(socket) => {
-                socket.room = None;
+                socket.rest();
                 Poll::Ready(Ok(()))
             }
             Writer::Stream(stream) => Pin::new(stream).poll_flush(context),
@@ -128,12 +109,9 @@ impl Queued {
         context: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
         match writer {
-            Writer::Socket(socket) => loop {
-                let mut ready = ready!(socket.room()?.poll_write_ready(context))?;
-                if let Ok(sent) = ready.try_io(|it| self.advance(it.get_ref())) {
-                    return Poll::Ready(sent.map(drop));
-                }
-            },
+            Writer::Socket(socket) => {
+                socket.poll_write(context, |it| self.advance(it)).map_ok(drop)
+            }
             Writer::Stream(stream) => {
                 match ready!(Pin::new(stream).poll_write(context, self.rest()))? {
                     0 => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),

@@ -21,8 +21,8 @@ use tokio::{
     net::unix::pipe::{Receiver, Sender},
 };
 
-use super::watch;
 use crate::Streams;
+use crate::quiet::watch;
 
 /// Pipes for a program: our ends, and its three.
 pub(super) fn pipes(stdin: Stdin) -> io::Result<(Streams, [OwnedFd; 3])> {

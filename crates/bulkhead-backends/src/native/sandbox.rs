@@ -30,8 +30,9 @@ use tokio::{
 use super::{birth::Spent, copier::Source, process::NativeProcess};
 use crate::{
     BackendError, Bounds, Copied, Copier, Doors, Freezer, Process, Remains, Sandbox,
-    guest::{After, Link, Unready, watch},
+    guest::{After, Link, Unready},
     identity::Owner,
+    quiet::watch,
     workspace::stand_in::StandIns,
 };
 

@@ -5,12 +5,9 @@ mod files;
 
 use std::{
     collections::BTreeMap,
-    ffi::OsStr,
-    fs::File,
     io,
-    os::fd::AsRawFd as _,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -34,6 +31,8 @@ use rustix::process::Signal;
 #[derive(Clone, Debug)]
 pub struct Client {
     dial: Arc<dyn Dial>,
+    /// The connection that it was handed out on, for what is asked first.
+    open: Arc<Mutex<Option<Duplex>>>,
 }
 
 /// What a room did not do.
@@ -107,7 +106,7 @@ impl Client {
 
     /// A client of the shim that `dial` leads to.
     pub fn over(dial: impl Dial + 'static) -> Self {
-        Self { dial: Arc::new(dial) }
+        Self { dial: Arc::new(dial), open: Arc::default() }
     }
 
     /// A connection, for whoever passes on what is said and understands none of it.
@@ -242,9 +241,17 @@ impl Client {
         self.done(Request::Update { change: Box::new(change), lifetime, labels }).await
     }
 
-    /// Makes a parked room somebody's.
+    /// Makes a parked room somebody's: whoever has this client, which stays connected until it asks
+    /// for something.
     pub(super) async fn hand_out(&self, order: HandOut) -> Answered<()> {
-        self.done(Request::HandOut(Box::new(order))).await
+        let (mut from, to) = self.ask(Request::HandOut(Box::new(order))).await?;
+        let answer = answer(&mut from).await?;
+        if let Answer::Done = answer {
+            *self.open() = Some(Duplex { from, to });
+            Ok(())
+        } else {
+            Err(confused(&answer))
+        }
     }
 
     /// Ends a room if it is still parked. Returns when nothing of it is left.
@@ -277,15 +284,30 @@ impl Client {
     }
 
     async fn one(&self, request: Request) -> Answered<Answer> {
-        let (mut from, _to) = self.ask(request).await?;
-        answer(&mut from).await
+        let (mut from, to) = self.ask(request).await?;
+        let answer = answer(&mut from).await;
+        // Both at once: the shim is woken for the end of each.
+        drop(from);
+        drop(to);
+        answer
     }
 
     async fn ask(&self, request: Request) -> Answered<(Inward, Outward)> {
-        let Duplex { from, mut to } = self.dial.dial().await.map_err(ClientError::Gone)?;
         let opening = Opening { version: VERSION, request };
+        let open = self.open().take();
+        // The shim that handed it out may have gone, and another one hold the room.
+        if let Some(Duplex { from, mut to }) = open
+            && say(&mut to, &opening).await.is_ok()
+        {
+            return Ok((from, to));
+        }
+        let Duplex { from, mut to } = self.dial.dial().await.map_err(ClientError::Gone)?;
         say(&mut to, &opening).await.map_err(ClientError::Gone)?;
         Ok((from, to))
+    }
+
+    fn open(&self) -> std::sync::MutexGuard<'_, Option<Duplex>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -371,9 +393,4 @@ impl std::fmt::Debug for Hand {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("Hand")
     }
-}
-
-/// A name in an open directory, as a path that is short enough for the address of a socket.
-pub(super) fn through(dir: &File, name: &OsStr) -> PathBuf {
-    Path::new("/proc/self/fd").join(dir.as_raw_fd().to_string()).join(name)
 }

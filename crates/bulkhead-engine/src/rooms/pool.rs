@@ -147,7 +147,16 @@ impl HandOut {
     }
 }
 
-/// Gives a room out that was made ahead, if one waits; what it is then, or `None` if it must be made.
+/// A room that was made ahead and is somebody's.
+#[derive(Debug)]
+pub struct Taken {
+    /// What it is.
+    pub record: Record,
+    /// Whoever has it is connected already, and so waits less for what it asks first.
+    pub client: Client,
+}
+
+/// Gives a room out that was made ahead, if one waits; `None` if it must be made.
 /// `wanted` says what it is to be, once its id is known: a room has the one that it was parked with.
 ///
 /// # Guarantees
@@ -157,7 +166,7 @@ pub async fn take(
     journal: &Journal,
     wanted: impl Fn(&str) -> Record,
     program: &Path,
-) -> Result<Option<Record>, JournalError> {
+) -> Result<Option<Taken>, JournalError> {
     static TURN: AtomicUsize = AtomicUsize::new(0);
     let unnamed = wanted("");
     let Some(shape) = Shape::of(&unnamed, program) else { return Ok(None) };
@@ -169,9 +178,9 @@ pub async fn take(
     for id in waiting.iter().cycle().skip(at).take(waiting.len()) {
         let record = wanted(id);
         let order = order(&record, shape.clone());
-        let answer = Client::new(journal.socket(id)).hand_out(order).await;
-        match answer {
-            Ok(()) => return Ok(Some(record)),
+        let client = Client::new(journal.socket(id));
+        match client.hand_out(order).await {
+            Ok(()) => return Ok(Some(Taken { record, client })),
             Err(ClientError::Failed(failed)) => not_given(&failed, &record)?,
             // Killed, or somebody else's by now.
             Err(error) => tracing::debug!(id, %error, "a parked room does not answer"),

@@ -8,7 +8,6 @@ mod stop;
 
 use std::{
     io,
-    os::fd::AsFd,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -16,16 +15,19 @@ use std::{
 
 use bulkhead_backends::{Freezer, Sandbox, crash};
 use bulkhead_spec::{Span, Spec};
-use rustix::net::sockopt::socket_peercred;
 use tokio::{
-    net::{UnixListener, UnixStream, unix::SocketAddr},
     sync::{Notify, RwLock, watch},
     task::JoinSet,
     time::{Instant, sleep_until},
 };
 
 pub(super) use self::still::copier;
-use super::journal::{Claim, Journal, JournalError, Keeping, Lifetime, Record, Then, Why};
+use super::{
+    journal::{
+        Claim, Journal, JournalError, Keeping, Lifetime, Record, Then, Why, remove_if_there,
+    },
+    line::{Heard, Listener, Mouth},
+};
 use crate::{Engine, RunError, engine::describe, room::Room};
 
 /// What a shim says to whoever started it, once.
@@ -53,7 +55,7 @@ pub(super) struct Held {
     lifetime: Mutex<Lifetime>,
     /// When its time began to run.
     since: Mutex<Instant>,
-    /// Connections that are open: somebody uses the room.
+    /// Those who are doing something with the room.
     pub(super) guests: watch::Sender<usize>,
     pub(super) paused: watch::Sender<bool>,
     pub(super) over: watch::Sender<Option<Ending>>,
@@ -172,20 +174,10 @@ fn named(record: &Record) -> Spec {
     spec
 }
 
-/// A socket whose path may be longer than an address can be: reached through its directory.
-fn listen(path: &Path) -> io::Result<UnixListener> {
-    let (dir, name) = (path.parent(), path.file_name());
-    let (Some(dir), Some(name)) = (dir, name) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    let dir = std::fs::File::open(dir)?;
-    let short = super::client::through(&dir, name);
-    if path.exists() {
-        std::fs::remove_file(path)?;
-    }
-    let listener = UnixListener::bind(short)?;
-    rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(0o600))?;
-    Ok(listener)
+/// Listens where nobody does any more.
+fn listen(path: &Path) -> io::Result<Listener> {
+    remove_if_there(path)?;
+    Listener::bind(path)
 }
 
 /// Where a room is written down, and who made it.
@@ -215,11 +207,7 @@ impl Held {
     }
 
     /// Serves until the room is to end.
-    async fn live(
-        self: &Arc<Self>,
-        listener: &UnixListener,
-        clients: &mut JoinSet<()>,
-    ) -> Ending {
+    async fn live(self: &Arc<Self>, listener: &Listener, clients: &mut JoinSet<()>) -> Ending {
         let mut over = self.over.subscribe();
         let clock = self.clock();
         let lost = lost(&self.room);
@@ -238,14 +226,13 @@ impl Held {
     /// Serves somebody who came.
     async fn welcome(
         self: &Arc<Self>,
-        accepted: io::Result<(UnixStream, SocketAddr)>,
+        accepted: io::Result<(Heard, Mouth)>,
         clients: &mut JoinSet<()>,
     ) {
         match accepted {
-            Ok((stream, _)) if ours(&stream) => {
-                clients.spawn(serve::serve(Arc::clone(self), stream));
+            Ok((from, to)) => {
+                clients.spawn(serve::serve(Arc::clone(self), from, to));
             }
-            Ok(_) => {}
             // Out of descriptors: those that are open must end first.
             Err(error) => {
                 tracing::warn!(%error, "could not take a connection");
@@ -341,7 +328,7 @@ impl Held {
     async fn finish(
         self: &Arc<Self>,
         ending: Ending,
-        listener: UnixListener,
+        listener: Listener,
         clients: &mut JoinSet<()>,
     ) -> io::Result<()> {
         let paused = *self.paused.borrow();
@@ -418,10 +405,4 @@ async fn reached(when: Option<Instant>) {
         Some(when) => sleep_until(when).await,
         None => std::future::pending().await,
     }
-}
-
-/// Whether the same user, or root, is at the other end.
-fn ours(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    socket_peercred(stream.as_fd()).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
 }

@@ -1,13 +1,13 @@
 //! Rooms that were made ahead, and those who take them.
 
-use std::{os::unix::net::UnixStream, path::Path};
+use std::{fs, os::unix::net::UnixStream, path::Path, time::Duration};
 
 use bulkhead_engine::rooms::{
-    Client, Journal, JournalError, Pooled, Record,
-    pool::{self, Key, parked},
+    Client, ClientError, Journal, JournalError, Life, Lifetime, Pooled, Record, Why,
+    pool::{self, Key, Taken, parked},
 };
 use bulkhead_policy::Policy;
-use bulkhead_spec::Spec;
+use bulkhead_spec::{Span, Spec};
 
 use crate::{
     house::House,
@@ -30,7 +30,11 @@ async fn park(house: &House, id: &str) -> (Client, tokio::task::JoinHandle<()>) 
 }
 
 async fn take(journal: &Journal, name: &str) -> Result<Option<Record>, JournalError> {
-    let named = |id: &str| Record { id: id.to_owned(), ..wanted(name) };
+    Ok(take_as(journal, wanted(name)).await?.map(|it| it.record))
+}
+
+async fn take_as(journal: &Journal, record: Record) -> Result<Option<Taken>, JournalError> {
+    let named = |id: &str| Record { id: id.to_owned(), ..record.clone() };
     pool::take(journal, named, Path::new(ITSELF)).await
 }
 
@@ -43,7 +47,7 @@ async fn nobody_uses_a_room_that_nobody_has() {
     assert!(client.pause().await.is_err());
     assert!(journal(&house).list().unwrap().is_empty());
     assert_eq!(journal(&house).parked().unwrap().len(), 1);
-    client.end(std::time::Duration::ZERO).await.unwrap();
+    client.end(Duration::ZERO).await.unwrap();
     task.await.unwrap();
     assert!(journal(&house).parked().unwrap().is_empty());
 }
@@ -70,7 +74,7 @@ async fn a_taker_that_dies_in_the_middle_of_a_word_takes_nothing() {
     let found = journal.find("shop").unwrap().record;
     assert!(matches!(found.pool, Pooled::Taken { .. }), "{found:?}");
     assert_eq!(heard(&client, "echo here").await.0, "here\n");
-    client.end(std::time::Duration::ZERO).await.unwrap();
+    client.end(Duration::ZERO).await.unwrap();
     task.await.unwrap();
 }
 
@@ -88,7 +92,7 @@ async fn a_name_that_is_taken_leaves_the_room_parked() {
     assert_eq!(journal.parked().unwrap().len(), 1);
     assert_eq!(pool::drain(&journal).await.unwrap(), 1);
     for (client, task) in [(first, one), (second, two)] {
-        client.end(std::time::Duration::ZERO).await.unwrap_or_default();
+        client.end(Duration::ZERO).await.unwrap_or_default();
         task.await.unwrap();
     }
 }
@@ -108,5 +112,55 @@ async fn a_room_of_another_policy_or_slot_is_told_apart() {
     assert_eq!(pool::drain_stale(&journal, "another slot", Some(&other)).await.unwrap(), 0);
     assert_eq!(pool::drain_stale(&journal, "test", Some(&key)).await.unwrap(), 0);
     assert_eq!(pool::drain_stale(&journal, "test", Some(&other)).await.unwrap(), 1);
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_is_given_a_room_asks_first_where_it_was_given() {
+    let house = House::new();
+    let journal = journal(&house);
+    let (client, task) = park(&house, "park-6").await;
+    let taken = take_as(&journal, wanted("shop")).await.unwrap().unwrap();
+    let (socket, aside) = (journal.socket("park-6"), house.path().join("aside"));
+    fs::rename(&socket, &aside).unwrap();
+    assert_eq!(heard(&taken.client, "echo here").await.0, "here\n");
+    // That was the one that it had.
+    let gone = taken.client.stats().await.unwrap_err();
+    assert!(matches!(gone, ClientError::Gone(_)), "{gone}");
+    fs::rename(&aside, &socket).unwrap();
+    assert_eq!(heard(&taken.client, "echo there").await.0, "there\n");
+    client.end(Duration::ZERO).await.unwrap();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_room_that_was_given_out_and_is_not_used_is_idle() {
+    let house = House::new();
+    let journal = journal(&house);
+    let (_, task) = park(&house, "park-7").await;
+    let idle = Some(Span(Duration::from_millis(200)));
+    let lifetime = Lifetime { idle, ..Lifetime::default() };
+    let taken =
+        take_as(&journal, Record { lifetime, ..wanted("shop") }).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), task).await.unwrap().unwrap();
+    let found = journal.find("shop").unwrap();
+    assert!(matches!(&found.life, Life::Ended(end) if end.why == Why::Idle), "{found:?}");
+    let gone = taken.client.stats().await.unwrap_err();
+    assert!(matches!(gone, ClientError::Gone(_)), "{gone}");
+}
+
+#[tokio::test]
+async fn whoever_has_a_room_finds_the_one_that_came_after_it() {
+    let house = House::new();
+    let journal = journal(&house);
+    let (client, task) = park(&house, "park-8").await;
+    let taken = take_as(&journal, wanted("shop")).await.unwrap().unwrap();
+    client.end(Duration::ZERO).await.unwrap();
+    task.await.unwrap();
+    journal.forget("park-8").unwrap();
+    let again = Record { id: "park-8".to_owned(), ..wanted("shop") };
+    let (second, task) = shim(&house, again).await;
+    assert_eq!(heard(&taken.client, "echo again").await.0, "again\n");
+    second.unwrap().end(Duration::ZERO).await.unwrap();
     task.await.unwrap();
 }

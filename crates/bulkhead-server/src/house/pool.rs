@@ -32,7 +32,7 @@ impl House {
         let taken = pool::take(&self.journal, wanted, &self.base.program).await;
         self.taken.notify_one();
         match taken {
-            Ok(taken) => Ok(taken.map(|it| it.id)),
+            Ok(taken) => Ok(taken.map(|it| it.record.id)),
             Err(JournalError::Busy(busy)) => Err(busy.into()),
             // A new room tells its own troubles.
             Err(error) => {

@@ -102,7 +102,7 @@ impl Site {
         let taken = pool::take(&self.journal, wanted, &self.bulkhead).await;
         let taken = taken.or_trouble(|| "could not take a parked room".to_owned())?;
         let taken = taken.ok_or_else(|| Trouble::new("no parked room was to be had"))?;
-        Ok(Client::new(self.journal.socket(&taken.id)))
+        Ok(taken.client)
     }
 
     /// Every living room whose name begins with `prefix`.

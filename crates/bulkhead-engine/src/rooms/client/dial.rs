@@ -1,13 +1,14 @@
 //! How a client reaches a shim.
 
-use std::{fmt::Debug, fs::File, io, path::PathBuf};
-
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::UnixStream,
+use std::{
+    fmt::{self, Debug, Formatter},
+    io,
+    path::PathBuf,
 };
 
-use super::through;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::rooms::line;
 
 /// What comes from a shim.
 pub(super) type Inward = Box<dyn AsyncRead + Send + Unpin>;
@@ -23,7 +24,7 @@ pub struct Duplex {
 /// A way to a shim.
 #[async_trait::async_trait]
 pub trait Dial: Debug + Send + Sync {
-    /// A new connection to it. A connection serves one request.
+    /// A new connection to it. A connection serves one request, and another one if it was handed out.
     async fn dial(&self) -> io::Result<Duplex>;
 }
 
@@ -44,6 +45,12 @@ impl Duplex {
     }
 }
 
+impl Debug for Duplex {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.write_str("Duplex")
+    }
+}
+
 /// A shim on this host.
 #[derive(Debug)]
 pub(super) struct Socket(pub(super) PathBuf);
@@ -51,11 +58,7 @@ pub(super) struct Socket(pub(super) PathBuf);
 #[async_trait::async_trait]
 impl Dial for Socket {
     async fn dial(&self) -> io::Result<Duplex> {
-        let (Some(dir), Some(name)) = (self.0.parent(), self.0.file_name()) else {
-            return Err(io::ErrorKind::InvalidInput.into());
-        };
-        let dir = File::open(dir)?;
-        let (from, to) = UnixStream::connect(through(&dir, name)).await?.into_split();
+        let (from, to) = line::reach(&self.0)?;
         Ok(Duplex::new(from, to))
     }
 }

@@ -10,19 +10,14 @@ use std::{
 use bulkhead_backends::Copied;
 use bulkhead_spec::{Exec, Word};
 use rustix::process::Signal;
-use tokio::{
-    net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
-    time::timeout,
-};
+use tokio::time::timeout;
 
 use super::{
     super::{
         client::Update,
         frame::{Frame, Lane, read, say, send},
         journal::{JournalError, Why},
+        line::{Heard, Mouth},
         protocol::{
             Answer, Failed, Opening, ProgramInfo, Request, RoomInfo, Stats, VERSION, Versioned,
         },
@@ -39,46 +34,32 @@ use crate::{
 const KILLED: Duration = Duration::from_secs(1);
 
 /// Serves one client. What goes wrong on its connection is its own affair.
-pub(super) async fn serve(held: Arc<Held>, stream: UnixStream) {
-    held.guests.send_modify(|it| *it += 1);
-    let (mut from, mut to) = stream.into_split();
-    let served = async {
-        let Some(first) = read(&mut from).await? else { return Ok(()) };
-        // A later program may ask for what this one has no word for.
-        let Versioned { version: known } = first.message()?;
-        if known != VERSION {
-            let message = format!("this room was made by a program that speaks {VERSION}");
-            let causes = vec![format!("the one that asks speaks {known}")];
-            let (kind, hint) = ("version".to_owned(), None);
-            let failed = Failed { kind, message, causes, hint, exit: 125 };
-            return say(&mut to, &Answer::Failed(failed)).await;
+pub(super) async fn serve(held: Arc<Held>, from: Heard, to: Mouth) {
+    let mut client = Client { held, from, to };
+    loop {
+        match client.next().await {
+            Ok(After::Another) => {}
+            Ok(After::Nothing) => return,
+            Err(error) => {
+                tracing::debug!(%error, "a connection ended early");
+                return;
+            }
         }
-        let opening: Opening = first.message()?;
-        let mut client = Client { held: Arc::clone(&held), from, to };
-        let obeyed = if held.is_parked() && !is_for_parked(&opening.request) {
-            Err(refused("use a parked room", "nobody has it yet").into())
-        } else if held.is_ending() && !matches!(opening.request, Request::End { .. }) {
-            Err(refused("use the room", "it is about to end").into())
-        } else {
-            client.obey(opening.request).await
-        };
-        match obeyed {
-            Ok(()) => Ok(()),
-            Err(Trouble::Stream(error)) => Err(error),
-            Err(Trouble::Run(error)) => say(&mut client.to, &failed(&error)).await,
-            Err(Trouble::Journal(error)) => say(&mut client.to, &of_journal(&error)).await,
-        }
-    };
-    if let Err(error) = served.await {
-        tracing::debug!(%error, "a connection ended early");
     }
-    held.guests.send_modify(|it| *it = it.saturating_sub(1));
+}
+
+/// What comes on a connection after something was done.
+enum After {
+    /// Nothing.
+    Nothing,
+    /// Whatever the client wants to do with the room that it was just given.
+    Another,
 }
 
 pub(super) struct Client {
     pub(super) held: Arc<Held>,
-    pub(super) from: OwnedReadHalf,
-    pub(super) to: OwnedWriteHalf,
+    pub(super) from: Heard,
+    pub(super) to: Mouth,
 }
 
 /// What went wrong: with the connection, or with what was asked for.
@@ -110,6 +91,45 @@ impl std::convert::From<RunError> for Trouble {
 }
 
 impl Client {
+    /// Does what is asked for next; meanwhile somebody uses the room.
+    async fn next(&mut self) -> io::Result<After> {
+        let Some(first) = read(&mut self.from).await? else { return Ok(After::Nothing) };
+        self.held.guests.send_modify(|it| *it += 1);
+        let done = self.attend(&first).await;
+        self.held.guests.send_modify(|it| *it = it.saturating_sub(1));
+        done
+    }
+
+    async fn attend(&mut self, first: &Frame) -> io::Result<After> {
+        // A later program may ask for what this one has no word for.
+        let Versioned { version: known } = first.message()?;
+        if known != VERSION {
+            let message = format!("this room was made by a program that speaks {VERSION}");
+            let causes = vec![format!("the one that asks speaks {known}")];
+            let (kind, hint) = ("version".to_owned(), None);
+            let failed = Failed { kind, message, causes, hint, exit: 125 };
+            say(&mut self.to, &Answer::Failed(failed)).await?;
+            return Ok(After::Nothing);
+        }
+        let Opening { request, .. } = first.message()?;
+        let hands_out = matches!(request, Request::HandOut(_));
+        let obeyed = if self.held.is_parked() && !is_for_parked(&request) {
+            Err(refused("use a parked room", "nobody has it yet").into())
+        } else if self.held.is_ending() && !matches!(request, Request::End { .. }) {
+            Err(refused("use the room", "it is about to end").into())
+        } else {
+            self.obey(request).await
+        };
+        match obeyed {
+            Ok(()) if hands_out => return Ok(After::Another),
+            Ok(()) => {}
+            Err(Trouble::Stream(error)) => return Err(error),
+            Err(Trouble::Run(error)) => say(&mut self.to, &failed(&error)).await?,
+            Err(Trouble::Journal(error)) => say(&mut self.to, &of_journal(&error)).await?,
+        }
+        Ok(After::Nothing)
+    }
+
     async fn obey(&mut self, request: Request) -> Result<(), Trouble> {
         match request {
             Request::Exec { exec, tag, stay } => {
@@ -346,7 +366,7 @@ impl Client {
     }
 }
 
-async fn pass(to: &mut OwnedWriteHalf, piece: Piece) -> io::Result<()> {
+async fn pass(to: &mut Mouth, piece: Piece) -> io::Result<()> {
     match piece {
         Piece::Said { which: Which::Stdout, bytes } => send(to, Lane::Out, &bytes).await,
         Piece::Said { which: Which::Stderr, bytes } => send(to, Lane::Err, &bytes).await,

@@ -5,9 +5,9 @@
 use std::{sync::Arc, time::Duration};
 
 use rustix::process::Signal;
-use tokio::{net::UnixListener, task::JoinSet, time::Instant};
+use tokio::{task::JoinSet, time::Instant};
 
-use super::{Held, reached};
+use super::{super::line::Listener, Held, reached};
 
 impl Held {
     /// Asks every program to stop, and waits until all have, for `grace` or what somebody else says
@@ -15,7 +15,7 @@ impl Held {
     pub(super) async fn ask_to_stop(
         self: &Arc<Self>,
         grace: Duration,
-        (listener, clients): (&UnixListener, &mut JoinSet<()>),
+        (listener, clients): (&Listener, &mut JoinSet<()>),
     ) {
         let running = self.room.programs();
         let running: Vec<_> = running.iter().filter(|it| it.finished().is_none()).collect();
@@ -58,7 +58,7 @@ impl Held {
     }
 
     /// Serves whoever comes.
-    async fn welcome_all(self: &Arc<Self>, listener: &UnixListener, clients: &mut JoinSet<()>) {
+    async fn welcome_all(self: &Arc<Self>, listener: &Listener, clients: &mut JoinSet<()>) {
         loop {
             tokio::select! {
                 accepted = listener.accept() => self.welcome(accepted, clients).await,

@@ -138,7 +138,7 @@ pub(super) async fn take(
         let parked = parked(record, fresh_id()?, &slot, &key);
         pool::refill(journal, Path::new(ITSELF), &parked).await;
     }
-    Ok(taken)
+    Ok(taken.map(|it| it.record))
 }
 
 /// What was asked for by flags, whatever configuration and rules make of it.
