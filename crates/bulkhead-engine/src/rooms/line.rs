@@ -200,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_whoever_waits_for_room_is_woken_for_it() {
-        let ((_hears, mut says), (mut heard, _says)) = pair();
+        let ((_ear, mut says), (mut heard, _mouth)) = pair();
         says.write_all(b"short").await.unwrap();
         assert_eq!(watched_for_room(&says), 0);
 
@@ -223,13 +223,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_of_what_is_said_is_heard_and_answered() {
-        let ((mut hears, says), (mut heard, mut answers)) = pair();
+        let ((mut ear, says), (mut heard, mut answers)) = pair();
         drop(says);
         assert_eq!(heard.read(&mut [0; 8]).await.unwrap(), 0);
         answers.write_all(b"well").await.unwrap();
         drop((heard, answers));
         let mut answer = String::new();
-        hears.read_to_string(&mut answer).await.unwrap();
+        ear.read_to_string(&mut answer).await.unwrap();
         assert_eq!(answer, "well");
     }
 }
