@@ -6,7 +6,7 @@ use std::{
 };
 
 use bulkhead_guest::{
-    protocol::{Accepted, Datagram, FIRST_OF_GUEST, Flow, MOST_DATAGRAM, ToHost},
+    protocol::{Accepted, Datagram, FIRST_OF_GUEST, Flow, MOST_DATAGRAM, ToHost, files::Filed},
     wire::{Frame, Inbox},
 };
 use bulkhead_linux::launch::Stage;
@@ -16,7 +16,7 @@ use super::{
     listener::Connection,
     pipe::{Pipe, Ways},
     program::Ended,
-    state::{Known, Standing, State},
+    state::{Known, Order, Standing, State},
 };
 
 /// A rule that the guest broke.
@@ -97,7 +97,16 @@ impl Known {
             ToHost::Accepted(accepted) => self.accept(accepted, state, unwanted),
             ToHost::Datagram(datagram) => self.datagram(datagram),
             ToHost::Filed { id, filed } => {
-                let waits = self.orders.remove(&id).ok_or("an answer to no order")?;
+                let waits = match self.orders.remove(&id).ok_or("an answer to no order")? {
+                    Order::Once(end) => end,
+                    Order::Twice(beginning, end) => {
+                        // One that did not begin has ended.
+                        if matches!(filed, Filed::Is(_)) {
+                            self.orders.insert(id, Order::Once(end));
+                        }
+                        beginning
+                    }
+                };
                 // Nobody may wait for it any more.
                 drop(waits.send(filed));
                 Ok(())

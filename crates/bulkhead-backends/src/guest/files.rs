@@ -33,7 +33,7 @@ pub use self::{
     send::{Sent, send},
     write::{TreeWriting, Writing},
 };
-use super::{channel::ChannelReader, link::Link, pipe::Ways};
+use super::{channel::ChannelReader, link::Link, pipe::Ways, state::Order};
 
 /// Orders at once, so that there is always room for one whose end the guest has not noticed yet.
 pub(super) const MOST_AT_ONCE: usize = MOST_FILE_ORDERS / 2;
@@ -66,7 +66,23 @@ pub struct Reading {
     pub facts: Facts,
     /// The bytes, as they come. Dropped, nothing more comes.
     pub bytes: ChannelReader,
+    /// Whether they were all, if they do not tell themselves.
+    end: Option<oneshot::Receiver<Filed>>,
+    link: Link,
     _turn: OwnedSemaphorePermit,
+}
+
+impl Reading {
+    /// Whether that was all, once no more bytes come; if not, what the sandbox could not read.
+    pub async fn finish(self) -> Result<(), FileError> {
+        let Some(end) = self.end else { return Ok(()) };
+        match end.await.map_err(|_| gone(&self.link))? {
+            Filed::Done => Ok(()),
+            other @ (Filed::Is(_) | Filed::Failed { .. } | Filed::NotAFile { .. }) => {
+                Err(FileError::unexpected(&other))
+            }
+        }
+    }
 }
 
 /// The files of one sandbox.
@@ -200,7 +216,7 @@ impl Files {
     }
 
     fn gone(&self) -> FileError {
-        FileError::Gone(self.link.gone("an order about files"))
+        gone(&self.link)
     }
 
     /// Waits for a turn.
@@ -226,9 +242,14 @@ impl Files {
         turns.acquire_owned().await.map_err(|_| self.gone())
     }
 
-    /// Gives an order; its answer comes later.
+    /// Gives an order that is answered once.
     fn order(&self, ask: Ask) -> Result<(u32, oneshot::Receiver<Filed>), FileError> {
         let (asked, answer) = oneshot::channel();
+        Ok((self.give(ask, Order::Once(asked))?, answer))
+    }
+
+    /// Gives an order; its answers come later.
+    fn give(&self, ask: Ask, order: Order) -> Result<u32, FileError> {
         let mut known = self.link.state.known();
         let id = known.number().map_err(FileError::System)?;
         let frame = encode(&ToGuest::File(FileOrder { id, ask })).map_err(FileError::System)?;
@@ -236,9 +257,9 @@ impl Files {
             drop(known);
             return Err(self.gone());
         }
-        known.orders.insert(id, asked);
+        known.orders.insert(id, order);
         known.outbox.push(frame, Vec::new());
-        Ok((id, answer))
+        Ok(id)
     }
 
     async fn ask(&self, ask: Ask) -> Result<Filed, FileError> {
@@ -264,9 +285,16 @@ impl Files {
         let ask = ask(channel);
         let turn = self.turn(&ask).await;
         let turn = turn.inspect_err(|_| self.link.state.forget(channel))?;
-        let (_, answer) = self.order(ask)?;
+        let (asked, answer) = oneshot::channel();
+        let (order, end) = if matches!(ask, Ask::Read { .. }) {
+            let (told, end) = oneshot::channel();
+            (Order::Twice(asked, told), Some(end))
+        } else {
+            (Order::Once(asked), None)
+        };
+        self.give(ask, order)?;
         let facts = facts(answer.await.map_err(|_| self.gone())?)?;
-        Ok(Reading { facts, bytes, _turn: turn })
+        Ok(Reading { facts, bytes, end, link: self.link.clone(), _turn: turn })
     }
 
     async fn sink(&self, ask: impl FnOnce(u32) -> Ask) -> Result<Writing, FileError> {
@@ -283,6 +311,10 @@ impl Files {
         let made: io::Result<_> = self.link.state.known().channel(ways);
         made.map_err(FileError::System)
     }
+}
+
+fn gone(link: &Link) -> FileError {
+    FileError::Gone(link.gone("an order about files"))
 }
 
 fn facts(filed: Filed) -> Result<Facts, FileError> {

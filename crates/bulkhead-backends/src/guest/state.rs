@@ -46,13 +46,21 @@ pub(super) struct Known {
     pub(super) dialled: BTreeMap<u32, oneshot::Sender<Result<Channel, i32>>>,
     pub(super) listening: BTreeMap<u32, Heard>,
     /// Orders about files that have no answer yet.
-    pub(super) orders: BTreeMap<u32, oneshot::Sender<Filed>>,
+    pub(super) orders: BTreeMap<u32, Order>,
     /// Numbers for programs and listeners, and for channels of ours and of the guest's.
     pub(super) next: u32,
     pub(super) next_channel: u32,
     pub(super) next_of_guest: u32,
     /// Why the link is over, if it is.
     end: Option<End>,
+}
+
+/// Who waits for an answer about files.
+pub(super) enum Order {
+    /// It is answered once.
+    Once(oneshot::Sender<Filed>),
+    /// It is answered when its bytes begin, and again when there are no more.
+    Twice(oneshot::Sender<Filed>, oneshot::Sender<Filed>),
 }
 
 /// Whether the walls stand.

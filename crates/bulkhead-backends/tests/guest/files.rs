@@ -12,7 +12,10 @@ use bulkhead_backends::guest::files::{
     Bounds, Change, Depth, FileError, Files, Follow, Item, Kind, Onto, Put, Record, Records,
     receive, send,
 };
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::{
+    fs::{CWD, FileType, Mode, mknodat},
+    io::Errno,
+};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -50,6 +53,7 @@ impl Desk {
         let mut reading = soon(self.files.read(&self.at(name), 0, None)).await?;
         let mut bytes = Vec::new();
         soon(reading.bytes.read_to_end(&mut bytes)).await?;
+        soon(reading.finish()).await?;
         Ok(bytes)
     }
 
@@ -389,4 +393,25 @@ async fn a_file_that_is_removed_while_it_is_read_is_read_on() {
     fs::remove_dir_all(desk.path("tree")).unwrap();
     let bounds = Bounds { bytes: 1, entries: 100 };
     soon(receive(packed.bytes, &desk.path("out"), bounds, |_| {})).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_to_its_end_is_not_taken_for_whole() {
+    for over in BOTH {
+        let desk = desk(over);
+        // The kernel lets it be opened, and has nothing at its beginning.
+        let mut reading = soon(desk.files.read(b"/proc/self/mem", 0, None)).await.unwrap();
+        let mut bytes = Vec::new();
+        soon(reading.bytes.read_to_end(&mut bytes)).await.unwrap();
+        let unread = soon(reading.finish()).await.unwrap_err();
+        let FileError::System(unread) = &unread else { panic!("{unread:?}") };
+        assert_eq!(unread.raw_os_error(), Some(Errno::IO.raw_os_error()));
+
+        let packed = soon(desk.files.pack(b"/proc/self/mem")).await.unwrap();
+        let bounds = Bounds { bytes: 100, entries: 100 };
+        let came =
+            soon(receive(packed.bytes, &desk.path("out"), bounds, |_| {})).await.unwrap();
+        assert_eq!(came.skipped, [b""]);
+        assert!(!desk.path("out").exists());
+    }
 }

@@ -185,7 +185,8 @@ pub enum Depth {
 pub enum Filed {
     /// It is done.
     Done,
-    /// What is there. For [`Ask::Read`] this is said before the bytes come.
+    /// What is there. For [`Ask::Read`] this is said before the bytes come, and something else after
+    /// them: whether they were all.
     Is(Facts),
     /// The kernel refused.
     Failed {
@@ -247,7 +248,8 @@ pub enum Record {
     },
     /// All bytes of the file before have come.
     FileEnd,
-    /// Something could not be looked at, or is nothing that can be sent.
+    /// Something could not be looked at, or is nothing that can be sent. In the place of [`Self::FileEnd`]:
+    /// the file before could not be read to its end.
     Skipped {
         /// Its name.
         path: Vec<u8>,

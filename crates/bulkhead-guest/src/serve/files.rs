@@ -247,7 +247,7 @@ fn perform(ask: Ask, mut task: Task) {
         Ask::Stat { path, follow } => look::facts(&path, follow).map(|it| Some(Filed::Is(it))),
         Ask::List { path, depth, .. } => tree::list(&path, depth, &task).map(|()| None),
         Ask::Read { path, offset, length, .. } => {
-            bytes::read(&path, offset, length, &task).map(|()| None)
+            bytes::read(&path, offset, length, &task).map(done)
         }
         Ask::Write { path, put, mode, notes, .. } => {
             bytes::write(&path, put, (mode, notes.as_ref()), &task).map(done)

@@ -72,6 +72,7 @@ pub async fn receive(
             Some(Item::Record(Record::Skipped { path, .. })) => {
                 making.came.entries += 1;
                 within("entries", making.came.entries, bounds.entries)?;
+                making.give_up()?;
                 making.came.skipped.push(path);
             }
             Some(Item::Bytes(bytes)) => {
@@ -96,10 +97,19 @@ struct Making<'a> {
     top: &'a Path,
     /// The directory at the top, once it came.
     dir: Option<OwnedFd>,
-    file: Option<(Filling, Facts)>,
+    file: Option<Incoming>,
     /// Directories that get their permissions when all is in them.
     dirs: Vec<(OwnedFd, Facts)>,
     came: Received,
+}
+
+/// A file whose bytes are coming.
+struct Incoming {
+    filling: Filling,
+    facts: Facts,
+    /// Where it is, and under which name.
+    parent: OwnedFd,
+    name: Vec<u8>,
 }
 
 /// The most directories that are held open until the end; the rest keep what they were made with.
@@ -138,7 +148,8 @@ impl Making<'_> {
                 Ok(symlinkat(&*target, &parent, name)?)
             }
             Kind::File => {
-                self.file = Some((Filling::fresh(&parent, name)?, facts));
+                let (filling, name) = (Filling::fresh(&parent, name)?, name.to_vec());
+                self.file = Some(Incoming { filling, facts, parent, name });
                 Ok(())
             }
             Kind::Fifo | Kind::Socket | Kind::Device => {
@@ -174,13 +185,21 @@ impl Making<'_> {
     }
 
     fn bytes(&mut self, bytes: &[u8]) -> Result<(), FileError> {
-        let (file, _) = self.file.as_mut().ok_or(FileError::Hostile("bytes of no file"))?;
-        Ok(file.add(bytes)?)
+        let file = self.file.as_mut().ok_or(FileError::Hostile("bytes of no file"))?;
+        Ok(file.filling.add(bytes)?)
     }
 
     fn file_end(&mut self) -> Result<(), FileError> {
-        let (file, facts) = self.file.take().ok_or(FileError::Hostile("an end of no file"))?;
-        set(&file.finish()?, &facts)
+        let file = self.file.take().ok_or(FileError::Hostile("an end of no file"))?;
+        set(&file.filling.finish()?, &file.facts)
+    }
+
+    /// Takes a file away that has no end.
+    fn give_up(&mut self) -> Result<(), FileError> {
+        match self.file.take() {
+            Some(Incoming { parent, name, .. }) => Ok(clear(&parent, &name)?),
+            None => Ok(()),
+        }
     }
 
     fn finish(self) -> Result<Received, FileError> {

@@ -4,7 +4,7 @@ use std::io;
 
 use bulkhead_backends::guest::{
     Link, To,
-    files::{FileError, Follow, Writing},
+    files::{FileError, Follow, Reading, Writing},
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -36,13 +36,11 @@ impl Client {
             }
             FileRequest::Read { path, offset, length } => {
                 let reading = files.read(path.bytes(), offset, length).await.map_err(failed)?;
-                self.answer(Answer::File { facts: reading.facts }).await?;
-                self.pour(reading.bytes, &link).await
+                self.pour(reading, &link).await
             }
             FileRequest::Pack { path } => {
                 let reading = files.pack(path.bytes()).await.map_err(failed)?;
-                self.answer(Answer::File { facts: reading.facts }).await?;
-                self.pour(reading.bytes, &link).await
+                self.pour(reading, &link).await
             }
             FileRequest::Watch { path, depth } => {
                 let reading = files.watch(path.bytes(), depth).await.map_err(failed)?;
@@ -92,19 +90,17 @@ impl Client {
         })
     }
 
-    /// Passes everything on to the client, to its end. What ends because the guest does is not whole.
-    async fn pour(
-        &mut self,
-        mut from: impl AsyncRead + Unpin,
-        guest: &Link,
-    ) -> Result<(), Trouble> {
+    /// Passes everything on to the client, after what it is, to its end. What ends because the guest does is not whole.
+    async fn pour(&mut self, mut reading: Reading, guest: &Link) -> Result<(), Trouble> {
+        self.answer(Answer::File { facts: reading.facts.clone() }).await?;
         let mut chunk = vec![0; CHUNK];
         loop {
-            let count = from.read(&mut chunk).await?;
+            let count = reading.bytes.read(&mut chunk).await?;
             if count == 0 && guest.is_over() {
                 return Err(RunError::Gone.into());
             }
             if count == 0 {
+                reading.finish().await.map_err(failed)?;
                 return self.answer(Answer::Done).await;
             }
             send(&mut self.to, Lane::Out, chunk.get(..count).unwrap_or_default()).await?;

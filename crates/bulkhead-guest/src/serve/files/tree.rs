@@ -87,9 +87,13 @@ impl<'a> Sender<'a> {
             }
             Kind::File => match open_file(whole, OFlags::RDONLY) {
                 Ok((file, facts)) => {
-                    self.send(&Record::Entry { path, facts })?;
-                    self.bytes(&file)?;
-                    self.send(&Record::FileEnd)
+                    self.send(&Record::Entry { path: path.clone(), facts })?;
+                    match self.bytes(&file)? {
+                        Ok(()) => self.send(&Record::FileEnd),
+                        Err(errno) => {
+                            self.send(&Record::Skipped { path, errno: errno.raw_os_error() })
+                        }
+                    }
                 }
                 Err(Refused::Kernel(errno)) => {
                     self.send(&Record::Skipped { path, errno: errno.raw_os_error() })
@@ -99,19 +103,19 @@ impl<'a> Sender<'a> {
         }
     }
 
-    fn bytes(&mut self, file: &OwnedFd) -> Result<(), Errno> {
+    /// Sends the bytes of a file; inside is what kept it from being read to its end.
+    fn bytes(&mut self, file: &OwnedFd) -> Result<Result<(), Errno>, Errno> {
         let mut chunk = vec![0; CHUNK];
         loop {
             match rustix::io::read(file, &mut *chunk) {
-                Ok(0) => return Ok(()),
+                Ok(0) => return Ok(Ok(())),
                 Ok(count) => {
                     self.flush()?;
                     let bytes = chunk.get(..count).unwrap_or_default();
                     write_all(self.pipe, &encode_data(0, bytes))?;
                 }
                 Err(Errno::INTR) => {}
-                // What comes of it is shorter than it said that it was.
-                Err(_) => return Ok(()),
+                Err(errno) => return Ok(Err(errno)),
             }
         }
     }

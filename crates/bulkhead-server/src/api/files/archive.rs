@@ -137,6 +137,11 @@ impl Packing {
                     self.state = Progress::Over;
                     return Some(Ok(vec![0; 2 * BLOCK].into()));
                 }
+                Item::Record(Record::Skipped { .. })
+                    if matches!(self.state, Progress::Inside(_)) =>
+                {
+                    return Some(self.broken("a file could not be read to its end"));
+                }
                 Item::Record(
                     Record::Skipped { .. } | Record::Changed { .. } | Record::Overflow,
                 ) => {}

@@ -129,6 +129,23 @@ fn what_cannot_be_copied_is_refused_and_nothing_is_broken() {
 }
 
 #[test]
+fn what_cannot_be_read_to_its_end_is_not_said_to_be_copied() {
+    let rooms = Rooms::with("shop");
+    rooms.host.write("out/kept", "kept");
+    let kept = rooms.host.path().join("out/kept").to_str().unwrap().to_owned();
+    // The kernel lets it be opened, and has nothing at its beginning.
+    let sleeper = rooms.inside("sleep 1000 > /dev/null 2>&1 & echo $!");
+    let memory = format!("shop:/proc/{}/mem", sleeper.trim());
+    for (to, why) in [("-", "Input/output error"), (&kept, "it could not be read to its end")] {
+        let ran = cp(&rooms, &memory, to);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{to}: {}", ran.stderr);
+        assert!(ran.stderr.contains(why), "{to}: {}", ran.stderr);
+    }
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
+    assert_eq!(fs::read_dir(rooms.host.path().join("out")).unwrap().count(), 1);
+}
+
+#[test]
 fn more_than_was_allowed_does_not_come_out() {
     let rooms = Rooms::with("shop");
     rooms.inside("mkdir /tmp/d; head -c 2m /dev/zero > /tmp/d/big; touch /tmp/d/1 /tmp/d/2");

@@ -105,6 +105,12 @@ impl Copy<'_> {
         let received = receive(stream, top, bounds, tell).await;
         drop(bar);
         match received {
+            // The file itself: its directory would have been there.
+            Ok(came) if came.skipped.contains(&Vec::new()) => {
+                let what = format!("cannot copy `{}`", escape_bytes(&self.inside.path));
+                let failure = Failure::new(Code::Room, what);
+                Err(Untaken::Room(failure.because("it could not be read to its end")))
+            }
             Ok(came) => {
                 tell_skipped(&came.skipped, self.printer);
                 tell_copied(came.entries, came.bytes, self.printer);
