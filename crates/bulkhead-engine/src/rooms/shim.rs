@@ -60,6 +60,8 @@ pub(super) struct Held {
     pub(super) paused: watch::Sender<bool>,
     pub(super) over: watch::Sender<Option<Ending>>,
     changed: Notify,
+    /// What is to be parked in the place of this room, until that is begun.
+    successor: Mutex<Option<Record>>,
     /// Held for writing while the disk is copied.
     still: RwLock<()>,
 }
@@ -202,6 +204,7 @@ impl Held {
             paused: watch::Sender::new(false),
             over: watch::Sender::new(None),
             changed: Notify::new(),
+            successor: Mutex::default(),
             still: RwLock::new(()),
         }
     }
@@ -331,6 +334,7 @@ impl Held {
         listener: Listener,
         clients: &mut JoinSet<()>,
     ) -> io::Result<()> {
+        self.begin_another().await;
         let paused = *self.paused.borrow();
         // Frozen programs cannot hear that they should stop. Those that nobody can let go on, because
         // the daemon that froze them is gone, end as they are.

@@ -1,6 +1,10 @@
 //! What a room is, changed while it lives: by its user, or by becoming somebody's.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use bulkhead_backends::crash;
 use bulkhead_spec::{Change, Root};
@@ -14,6 +18,9 @@ use super::{
     Ending, Held, named,
 };
 use crate::RunError;
+
+/// How long whoever was given a room has the host for its first program.
+const COURTESY: Duration = Duration::from_millis(20);
 
 /// Why a parked room was not given out.
 pub(super) enum NotGiven {
@@ -93,12 +100,29 @@ impl Held {
         Ok(())
     }
 
-    /// Has another room made in the place of this one, which nobody waits for: it was `parked`.
-    pub(super) fn make_another(&self, parked: Record) {
-        let journal = self.journal.clone();
+    /// Has another room made in the place of this one, which was `parked`, soon: whoever was given this
+    /// one has something to do first, and starting somebody to make it takes as long as a program.
+    pub(super) fn make_another(self: &Arc<Self>, parked: Record) {
+        *self.successor() = Some(parked);
+        let held = Arc::downgrade(self);
         tokio::spawn(async move {
-            pool::refill(&journal, "/proc/self/exe".as_ref(), &parked).await;
+            tokio::time::sleep(COURTESY).await;
+            if let Some(held) = held.upgrade() {
+                held.begin_another().await;
+            }
         });
+    }
+
+    /// The same, now, unless it is done already.
+    pub(super) async fn begin_another(&self) {
+        let parked = self.successor().take();
+        if let Some(parked) = parked {
+            pool::refill(&self.journal, "/proc/self/exe".as_ref(), &parked).await;
+        }
+    }
+
+    fn successor(&self) -> MutexGuard<'_, Option<Record>> {
+        self.successor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// An image may have got another content under the same name meanwhile.

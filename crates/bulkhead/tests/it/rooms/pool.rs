@@ -61,6 +61,10 @@ fn a_room_made_ahead_is_whoever_takes_it() {
     let taken = create(&rooms, &[]);
     assert!(named.lines().any(|it| it == taken), "{named} {taken}");
     refilled(&rooms, 2);
+    // Also if it is gone sooner than that is begun.
+    create(&rooms, &["--name", "brief"]);
+    rooms.fine(&["rm", "-f", "brief"]);
+    refilled(&rooms, 2);
     // When none waits, one is made.
     assert_eq!(rooms.fine(&["pool", "drain"]), "2\n");
     assert_eq!(create(&rooms, &["--name", "late"]), "late");
