@@ -64,9 +64,11 @@ impl Server {
         surroundings: &[(&str, String)],
     ) -> String {
         let mut command = self.pointed(program, args);
-        let ran = command.envs(surroundings.iter().map(|(name, it)| (*name, it)));
-        let ran = self.host.ended(ran);
-        assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+        command.envs(surroundings.iter().map(|(name, it)| (*name, it)));
+        let output = command.output().unwrap();
+        let status = output.status;
+        let ran = self.host.ran(output);
+        assert!(status.success(), "{status}\n{}\n{}", ran.stdout, ran.stderr);
         ran.stdout
     }
 

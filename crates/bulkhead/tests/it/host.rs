@@ -176,7 +176,8 @@ impl Host {
         self.ran(command.output().unwrap())
     }
 
-    fn ran(&self, output: Output) -> Ran {
+    /// What became of a program that has ended.
+    pub(crate) fn ran(&self, output: Output) -> Ran {
         let text = |bytes: Vec<u8>| {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             let text = text.replace(self.path().to_str().unwrap(), "[HOST]");
