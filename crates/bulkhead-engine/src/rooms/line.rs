@@ -31,10 +31,10 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 pub(super) struct Listener(AsyncFd<OwnedFd>);
 
 /// What the other side says.
-pub(super) type Heard = BufReader<Ear>;
+pub(super) type Heard = BufReader<Arriving>;
 
 /// A connection, watched for what arrives.
-pub(super) struct Ear(Arc<AsyncFd<OwnedFd>>);
+pub(super) struct Arriving(Arc<AsyncFd<OwnedFd>>);
 
 /// The same one, for what is said. The other side hears of its end.
 pub(super) struct Mouth(Outward);
@@ -74,7 +74,7 @@ pub(super) fn reach(path: &Path) -> io::Result<(Heard, Mouth)> {
 fn halves(socket: OwnedFd) -> io::Result<(Heard, Mouth)> {
     let socket = Arc::new(watch(socket, Interest::READABLE)?);
     let mouth = Mouth(Outward::new(Arc::clone(&socket)));
-    Ok((BufReader::with_capacity(AT_ONCE, Ear(socket)), mouth))
+    Ok((BufReader::with_capacity(AT_ONCE, Arriving(socket)), mouth))
 }
 
 /// Whether the same user, or root, is at the other end.
@@ -83,7 +83,8 @@ fn is_ours(socket: &OwnedFd) -> bool {
     socket_peercred(socket).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
 }
 
-/// A path of a socket, which may be longer than an address can be: it is reached through its directory.
+/// A path of a socket, which may be longer than an address can be: it is reached through its
+/// directory.
 struct Address {
     address: SocketAddrUnix,
     _dir: File,
@@ -100,7 +101,7 @@ impl Address {
     }
 }
 
-impl AsyncRead for Ear {
+impl AsyncRead for Arriving {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -90,7 +90,8 @@ impl Client {
         })
     }
 
-    /// Passes everything on to the client, after what it is, to its end. What ends because the guest does is not whole.
+    /// Passes everything on to the client, after what it is, to its end. What ends because the guest
+    /// does is not whole.
     async fn pour(&mut self, mut reading: Reading, guest: &Link) -> Result<(), Trouble> {
         self.answer(Answer::File { facts: reading.facts.clone() }).await?;
         let mut chunk = vec![0; CHUNK];

@@ -164,6 +164,23 @@ fn a_program_is_started_fed_watched_and_signalled() {
 }
 
 #[test]
+fn what_cannot_be_read_to_its_end_is_broken_off() {
+    let server = Server::start();
+    let path = server.create(&json!({}));
+    // The kernel lets it be opened, and has nothing at its beginning.
+    let sleeper = server.shell(&path, "sleep 1000 > /dev/null 2>&1 & echo $!");
+    let sleeper = sleeper["stdout"].as_str().unwrap().trim().to_owned();
+    let key = format!("Authorization: Bearer {}", server.key);
+    for call in ["files", "tree"] {
+        let url = format!("http://{}{path}/{call}?path=/proc/{sleeper}/mem", server.address);
+        let mut curl = server.host.program("curl");
+        let ran = server.host.ended(curl.args(["-sS", "-o", "/dev/null", "-H", &key, &url]));
+        // What curl says of a transfer without its end, and of one that broke before it began.
+        assert!(matches!(ran.code, Some(18 | 52)), "{call}: {:?} {}", ran.code, ran.stderr);
+    }
+}
+
+#[test]
 fn files_and_trees_go_in_and_out() {
     let server = Server::start();
     let path = server.create(&json!({}));
