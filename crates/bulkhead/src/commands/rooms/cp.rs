@@ -43,21 +43,25 @@ pub(crate) fn run(
     let runtime = engine::runtime()?;
     let copied = runtime.block_on(async {
         match (&from, &to) {
-            (Place::Room(inside), Place::Stream) => out::to_stdout(&client, inside, args).await,
+            (Place::Room(inside), Place::Stream) => {
+                out::to_stdout(&client, inside, args).await.map(|()| 0)
+            }
             (Place::Room(inside), Place::Host(path)) => {
                 let copy = out::Copy { client: &client, inside, args, printer };
-                copy.to(path).await
+                copy.to_or_stopped(path).await
             }
-            (Place::Stream, Place::Room(inside)) => into::from_stdin(&client, inside).await,
+            (Place::Stream, Place::Room(inside)) => {
+                into::from_stdin(&client, inside).await.map(|()| 0)
+            }
             (Place::Host(path), Place::Room(inside)) => {
-                into::Copy { client: &client, inside, printer }.from(path).await
+                into::Copy { client: &client, inside, printer }.from(path).await.map(|()| 0)
             }
             (Place::Room(_), Place::Room(_))
-            | (Place::Host(_) | Place::Stream, Place::Host(_) | Place::Stream) => Ok(()),
+            | (Place::Host(_) | Place::Stream, Place::Host(_) | Place::Stream) => Ok(0),
         }
     });
     runtime.shutdown_background();
-    copied.map(|()| 0)
+    copied
 }
 
 fn neither(why: &str) -> Failure {

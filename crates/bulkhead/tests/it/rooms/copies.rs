@@ -8,10 +8,13 @@ use std::{
         fs::{FileExt as _, MetadataExt as _, symlink},
     },
     process::Stdio,
+    time::Duration,
 };
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::Rooms;
-use crate::host::Ran;
+use crate::host::{Ran, within};
 
 fn cp(rooms: &Rooms, from: &str, to: &str) -> Ran {
     rooms.bulkhead(&["cp", from, to])
@@ -143,6 +146,24 @@ fn what_cannot_be_read_to_its_end_is_not_said_to_be_copied() {
     }
     assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
     assert_eq!(fs::read_dir(rooms.host.path().join("out")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_copy_that_is_stopped_leaves_nothing_half_done() {
+    let rooms = Rooms::with("shop");
+    rooms.host.write("out/kept", "kept");
+    let (out, kept) = (rooms.host.path().join("out"), rooms.host.path().join("out/kept"));
+    // As much as takes a while, and no place on the disk.
+    rooms.inside("truncate -s 40G /tmp/great");
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let args = ["cp", "--max-size", "80g", "shop:/tmp/great", kept.to_str().unwrap()];
+        let mut copy = rooms.host.command(args).spawn().unwrap();
+        within(Duration::from_secs(20), || fs::read_dir(&out).unwrap().count() == 2);
+        kill_process(Pid::from_child(&copy), signal).unwrap();
+        assert_eq!(copy.wait().unwrap().code(), Some(code));
+        assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
+    }
 }
 
 #[test]

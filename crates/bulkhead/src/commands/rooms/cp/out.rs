@@ -14,6 +14,7 @@ use bulkhead_engine::rooms::{
 use bulkhead_spec::escape_bytes;
 use tokio::{
     io::{AsyncWriteExt as _, DuplexStream},
+    signal::unix::{SignalKind, signal},
     task::JoinHandle,
 };
 
@@ -71,7 +72,7 @@ pub(super) struct Copy<'a> {
 }
 
 impl Copy<'_> {
-    pub(super) async fn to(&self, path: &Path) -> Result<(), Failure> {
+    async fn to(&self, path: &Path) -> Result<(), Failure> {
         let from = self.inside.whole(self.client).await?;
         if let Some(facts) = look(self.client, &from).await? {
             is_copied(self.inside, &facts)?;
@@ -83,16 +84,21 @@ impl Copy<'_> {
             return self.take(download, &top).await.map_err(|it| it.at(&top));
         }
         // Until all is there, what was there stays as it was.
-        let part = beside(&top);
-        let taken = match self.take(download, &part).await.map_err(|it| it.at(&top)) {
-            Ok(()) => fs::rename(&part, &top).map_err(|error| unmade(&top).because(error)),
-            Err(failure) => Err(failure),
-        };
-        if taken.is_err() {
-            // What could not be removed was never made.
-            fs::remove_file(&part).unwrap_or_default();
+        let part = Part(beside(&top));
+        self.take(download, &part.0).await.map_err(|it| it.at(&top))?;
+        fs::rename(&part.0, &top).map_err(|error| unmade(&top).because(error))
+    }
+
+    /// As [`Self::to`], until somebody wants it to stop; with what the command then says.
+    pub(super) async fn to_or_stopped(&self, path: &Path) -> Result<u8, Failure> {
+        let failed = |error| Failure::new(Code::System, "could not copy").because(error);
+        let mut interrupted = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut terminated = signal(SignalKind::terminate()).map_err(failed)?;
+        tokio::select! {
+            copied = self.to(path) => copied.map(|()| 0),
+            _ = interrupted.recv() => Ok(130),
+            _ = terminated.recv() => Ok(143),
         }
-        taken
     }
 
     async fn take(&self, download: Download, top: &Path) -> Result<(), Untaken> {
@@ -124,6 +130,16 @@ impl Copy<'_> {
             }
             Err(error) => Err(Untaken::Host(error)),
         }
+    }
+}
+
+/// A file that is removed again unless it becomes what it is for.
+struct Part(PathBuf);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // What is not there was never made, or has its name.
+        fs::remove_file(&self.0).unwrap_or_default();
     }
 }
 
